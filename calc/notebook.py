@@ -1,0 +1,138 @@
+"""What a chapter's cells call to speak: prose with computed numbers, formulas shown, mistakes measured.
+
+A chapter types no result by hand. Its sentences are f-strings given to `say`, its formulas are library
+functions given to `show`, and its classic wrong answers go through `mistake`, which computes the factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+from calc.sources import KINDS, Figure
+from calc.units import CalcError, significant
+from calc.working import working
+
+
+class Prose:
+    """Markdown that renders as the book's own text in a page and in a notebook."""
+
+    def __init__(self, markdown: str) -> None:
+        self.markdown = markdown
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown
+
+    def __repr__(self) -> str:
+        return self.markdown
+
+
+class Table:
+    """A small table of text, the same in every chapter. The first column heads its row."""
+
+    def __init__(self, columns: tuple[str, ...], rows: list[tuple[str, ...]], caption: str) -> None:
+        self.columns, self.rows, self.caption = columns, rows, caption
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{escape(c)}</th>' for c in self.columns)
+        body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        caption = f"<caption>{escape(self.caption)}</caption>"
+        return f'<table class="calc-table">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+    def __repr__(self) -> str:
+        return "\n".join(" | ".join(row) for row in (self.columns, *self.rows))
+
+
+def _cells(row: tuple[str, ...]) -> str:
+    first, *rest = (escape(str(cell)) for cell in row)
+    return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest)
+
+
+def say(markdown: str) -> Prose:
+    """Text whose numbers were computed: put it last in a cell tagged ``remove-input``."""
+    return Prose(markdown)
+
+
+def show(function: Callable, **arguments: Any) -> Any:
+    """Display a formula as symbols, numbers and result, and return the result.
+
+    Parameters
+    ----------
+    function : callable
+        A library formula.
+    **arguments
+        Plain numbers in base units.
+
+    Returns
+    -------
+    number
+        The value, in base units.
+    """
+    from IPython.display import display
+
+    shown = working(function, **arguments)
+    display(shown)
+    return shown.value
+
+
+def assumption_table(rows: list[tuple[str, str, str, str]]) -> Table:
+    """Table of a chapter's assumptions.
+
+    Parameters
+    ----------
+    rows : list of (name, value, kind, source)
+        `kind` is a key of `calc.sources.KINDS`.
+
+    Raises
+    ------
+    CalcError
+        If a kind is unknown.
+    """
+    for name, _, kind, _ in rows:
+        if kind not in KINDS:
+            raise CalcError(f"{name}: kind is {kind!r}, wanted one of {', '.join(KINDS)}")
+    return Table(("Quantity", "Value", "Kind", "Source"), rows, "What this chapter assumes")
+
+
+def figure_row(name: str, figure: Figure, text: str) -> tuple[str, str, str, str]:
+    """One row of `assumption_table` from a sourced figure."""
+    dated = f", checked {figure.checked}" if figure.checked else ""
+    return name, text, figure.kind, figure.source + dated
+
+
+def times(wrong: float, right: float) -> str:
+    """Say how far off a wrong value is.
+
+    Examples
+    --------
+    >>> times(8, 1), times(1, 2), times(3, 3), times(107, 100)
+    ('8× too much', '2× too little', 'no difference here', '7% too much')
+    """
+    if wrong <= 0 or right <= 0:
+        raise CalcError(f"cannot compare {wrong} with {right}: both must be above 0")
+    ratio = max(wrong / right, right / wrong)
+    if ratio < 1.0005:
+        return "no difference here"
+    size = f"{significant(ratio, 3)}×" if ratio >= 1.5 else f"{significant(100 * abs(wrong / right - 1), 2)}%"
+    return f"{size} too {'much' if wrong > right else 'little'}"
+
+
+def mistake(name: str, *, wrong: float, right: float, shown: str, text: str, threads: dict[str, str]) -> Prose:
+    """A classic wrong answer with the factor it is off by.
+
+    Parameters
+    ----------
+    name : str
+        What people do, as a short clause.
+    wrong, right : float
+        Both results, in the same unit.
+    shown : str
+        The wrong result as text with its unit.
+    text : str
+        Why it is wrong, and when the mistake hides.
+    threads : dict
+        Title → address of public threads where it happened.
+    """
+    links = ", ".join(f"[{title}]({url})" for title, url in threads.items())
+    return Prose(f"**{name}** gives {shown}: **{times(wrong, right)}**. {text} Seen at {links}.")

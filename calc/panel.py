@@ -1,0 +1,91 @@
+"""What a live panel shows, and the one call that makes it: at build time and in the reader's browser.
+
+A panel function is an ordinary library function that returns a `Panel`. The page's directive calls
+`render` with the default inputs, so the page is right without JavaScript; the browser's worker calls
+the same `render` with the reader's inputs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from calc.sources import KINDS
+from calc.units import CalcError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a panel: a label, the number as text, its kind, and whether it is the one to keep."""
+
+    label: str
+    text: str
+    kind: str = "derived"
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise CalcError(f"kind is {self.kind!r}, wanted one of {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A panel's content: rows of numbers, the working, what it means and what the model leaves out."""
+
+    rows: tuple[Row, ...]
+    working: tuple[str, ...]
+    meaning: str
+    leaves_out: str
+
+
+def resolve(path: str) -> Callable:
+    """Find a library function from "calc.module:function".
+
+    Raises
+    ------
+    CalcError
+        If the path leaves the library or names no function in it.
+    """
+    module, _, name = path.partition(":")
+    if not (module.startswith("calc.") and name.isidentifier() and not name.startswith("_")):
+        raise CalcError(f"{path!r} is not a library function: write calc.module:function")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise CalcError(f"no function {path!r} in the library") from error
+
+
+def render(path: str, arguments: str) -> str:
+    """Call a panel function with JSON arguments and return JSON text.
+
+    Parameters
+    ----------
+    path : str
+        "calc.module:function", a function that takes keywords and returns a `Panel`.
+    arguments : str
+        A JSON object of its arguments.
+
+    Returns
+    -------
+    str
+        ``{"ok": true, "rows": [...], "working": [...], "meaning": ..., "leaves_out": ...}``, or
+        ``{"ok": false, "error": message}`` when the inputs are impossible.
+
+    Raises
+    ------
+    CalcError
+        If the path is wrong or the function does not take these arguments: a broken declaration, not a reader's slip.
+    """
+    function = resolve(path)
+    inputs = json.loads(arguments)
+    try:
+        inspect.signature(function).bind(**inputs)
+    except TypeError as error:
+        raise CalcError(f"{path}: {error}") from error
+    try:
+        return json.dumps({"ok": True} | asdict(function(**inputs)))
+    except CalcError as error:
+        return json.dumps({"ok": False, "error": str(error)})

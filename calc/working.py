@@ -1,0 +1,266 @@
+"""Show the working: symbols, numbers put in, result, rendered from the source of a formula.
+
+The body of a library function *is* the formula, so the page can't drift from the code: this module
+reads the function's syntax tree and writes each assignment three ways (symbols, numbers, result), as
+one line of text for a panel and as LaTeX for a chapter. It needs the standard library alone because the
+live panels call it in the reader's browser.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from calc.units import CalcError, format_as, format_bytes, format_count, significant
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The book's notation for one name: plain text such as "n_kv", and what it stands for."""
+
+    text: str
+    meaning: str
+    unit: str
+
+    @property
+    def latex(self) -> str:
+        """LaTeX of the symbol: a multi-letter subscript is set upright."""
+        base, _, below = self.text.partition("_")
+        base = base if len(base) == 1 else rf"\mathrm{{{base}}}"
+        return f"{base}_{{\\mathrm{{{below}}}}}" if below else base
+
+
+SYMBOLS: dict[str, Symbol] = {
+    "layers": Symbol("L", "layers that keep a cache", ""),
+    "kv_heads": Symbol("n_kv", "key-value heads in a layer", ""),
+    "head_dim": Symbol("d_h", "elements in one head's key or value", ""),
+    "key_dim": Symbol("d_k", "elements in one head's key", ""),
+    "value_dim": Symbol("d_v", "elements in one head's value", ""),
+    "latent_dim": Symbol("d_c", "elements of the shared latent vector", ""),
+    "rope_dim": Symbol("d_r", "elements of the shared rotary key", ""),
+    "element_bytes": Symbol("s", "bytes per stored element", "byte"),
+    "scale_bytes": Symbol("s_scale", "bytes of one quantization scale", "byte"),
+    "group": Symbol("g", "elements that share one scale", ""),
+    "positions": Symbol("T", "positions held in the cache", ""),
+    "prompt": Symbol("P", "prompt tokens", ""),
+    "generated": Symbol("G", "tokens sampled so far", ""),
+    "window": Symbol("W", "positions a window layer keeps", ""),
+    "ranks": Symbol("R", "tensor-parallel ranks", ""),
+    "block_tokens": Symbol("b", "positions in one block", ""),
+    "memory_bytes": Symbol("M", "memory given to the cache", "byte"),
+    "bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
+    "latent_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
+    "layer_bytes_per_position": Symbol("B_layer", "cache bytes one position leaves in one layer", "byte"),
+    "sequence_bytes": Symbol("B_seq", "cache bytes of one sequence", "byte"),
+    "resident_positions": Symbol("T_res", "positions a layer still holds", ""),
+    "kv_heads_per_rank": Symbol("n_rank", "key-value heads stored on one rank", ""),
+    "positions_written": Symbol("T", "positions held in the cache", ""),
+    "positions_that_fit": Symbol("T_fit", "positions that fit in the memory", ""),
+    "sequences_that_fit": Symbol("N_fit", "sequences that fit in the memory", ""),
+    "scaled_element_bytes": Symbol("s_eff", "bytes per element with its share of a scale", "byte"),
+    "blocks": Symbol("N_b", "blocks held", ""),
+    "block_bytes": Symbol("B_block", "bytes of one block in all layers", "byte"),
+}
+
+_OPERATORS = {ast.Add: " + ", ast.Sub: " − ", ast.Mult: " · "}
+_PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.Mod: 2, ast.FloorDiv: 4, ast.Pow: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One assignment of a formula, in text and in LaTeX."""
+
+    symbol: str
+    symbolic: str
+    substituted: str
+    result: str
+    latex: tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """A formula with its numbers put in.
+
+    Attributes
+    ----------
+    value : number
+        The result in base units.
+    steps : tuple of Step
+        One for each assignment in the body.
+    """
+
+    value: Any
+    steps: tuple[Step, ...]
+
+    @property
+    def text(self) -> str:
+        """One line of plain text per step: symbols = numbers = result."""
+        return "\n".join(
+            " = ".join(dict.fromkeys((s.symbol, s.symbolic, s.substituted, s.result))) for s in self.steps
+        )
+
+    @property
+    def latex(self) -> str:
+        """Aligned LaTeX, one row each for symbols, numbers and result, so that it fits a narrow page."""
+        rows = []
+        for step in self.steps:
+            symbol, *parts = dict.fromkeys(step.latex)
+            rows += [rf"{symbol if i == 0 else ''} &= {part}" for i, part in enumerate(parts)]
+        return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/latex": f"$$\n{self.latex}\n$$", "text/plain": self.text}
+
+
+def working(function: Callable, **arguments: Any) -> Working:
+    """Evaluate a formula and keep every step of it for display.
+
+    Parameters
+    ----------
+    function : callable
+        A library formula made with `calc.units.dimensions`.
+    **arguments
+        Its arguments, plain numbers in base units.
+
+    Returns
+    -------
+    Working
+
+    Raises
+    ------
+    CalcError
+        If an argument is out of range, or the function is not a formula.
+
+    Examples
+    --------
+    >>> from calc import kv_cache
+    >>> print(working(kv_cache.bytes_per_position, layers=80, kv_heads=8, head_dim=128, element_bytes=2).text)
+    B_pos = 2 · L · n_kv · d_h · s = 2 · 80 · 8 · 128 · 2 B = 327,680 B = 320 KiB
+    """
+    if not hasattr(function, "formula"):
+        raise CalcError(f"{getattr(function, '__name__', function)} is not a formula: decorate it with @dimensions")
+    value = function(**arguments)
+    names, body = _body(function.formula)
+    scope = dict(names) | arguments
+    units = dict(function.units)
+    steps = []
+    for statement in body:
+        target = statement.targets[0].id if isinstance(statement, ast.Assign) else function.__name__
+        if isinstance(statement.value, ast.Name) and statement.value.id in scope and steps:
+            continue  # "return x" after "x = …"
+        code = compile(ast.Expression(statement.value), function.__name__, "eval")
+        scope[target] = eval(code, function.formula.__globals__, scope)  # our own source, never a reader's text
+        units.setdefault(target, function.result_unit)
+        result = _result(scope[target], units[target])
+        rendered = []
+        for tex in (False, True):
+            symbolic = _Writer(tex, None, units).write(statement.value)
+            substituted = _Writer(tex, scope, units).write(statement.value)
+            rendered.append((_name(target, tex), symbolic, substituted, _tex_units(result) if tex else result))
+        steps.append(Step(*rendered[0], latex=rendered[1]))
+    return Working(value, tuple(steps))
+
+
+@functools.cache
+def _body(formula: Callable) -> tuple[tuple, tuple]:
+    """Defaults and the statements of a formula's body, docstring left out."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(formula))).body[0]
+    defaults = inspect.signature(formula).parameters.items()
+    names = tuple((k, p.default) for k, p in defaults if p.default is not p.empty)
+    body = tuple(s for s in tree.body if isinstance(s, (ast.Assign, ast.Return)))
+    return names, body
+
+
+def _name(name: str, tex: bool) -> str:
+    symbol = SYMBOLS.get(name)
+    if symbol is None:
+        raise CalcError(f"no symbol for {name!r}: add it to calc.working.SYMBOLS")
+    return symbol.latex if tex else symbol.text
+
+
+def _number(value: Any, unit: str, tex: bool) -> str:
+    dimension = unit.partition(">")[0]
+    text = format_as(value, dimension)
+    return _tex_units(text) if tex else text
+
+
+def _result(value: Any, unit: str) -> str:
+    """A result with all its digits and, for large byte counts, in binary units as well."""
+    text = _number(value, unit, tex=False)
+    if unit.partition(">")[0] == "byte" and value >= 1024:
+        text = f"{format_count(value)} B = {format_bytes(value)}"
+    return text
+
+
+def _tex_units(text: str) -> str:
+    """LaTeX of "327,680 B = 320 KiB": thin spaces, upright units, commas that don't space."""
+    parts = []
+    for side in text.split(" = "):
+        number, _, unit = side.partition(" ")
+        number = number.replace(",", "{,}")
+        parts.append(rf"{number}\ \mathrm{{{unit}}}" if unit else number)
+    return " = ".join(parts)
+
+
+class _Writer:
+    """Write an expression in symbols (`scope` None) or with its numbers put in."""
+
+    def __init__(self, tex: bool, scope: dict | None, units: dict[str, str]) -> None:
+        self.tex, self.scope, self.units = tex, scope, units
+
+    def write(self, node: ast.expr, outer: int = 0) -> str:
+        match node:
+            case ast.Name(id=name):
+                if self.scope is None:
+                    return _name(name, self.tex)
+                return _number(self.scope[name], self.units.get(name, ""), self.tex)
+            case ast.Constant(value=value):
+                return significant(value, 12)
+            case ast.Call(func=ast.Name(id="ceil") | ast.Attribute(attr="ceil"), args=[inner]):
+                return self._around("⌈", "⌉", r"\lceil", r"\rceil", self.write(inner))
+            case ast.Call(func=ast.Name(id="floor") | ast.Attribute(attr="floor"), args=[inner]):
+                return self._around("⌊", "⌋", r"\lfloor", r"\rfloor", self.write(inner))
+            case ast.Call(func=ast.Name(id="min" | "max" as name), args=arguments):
+                inside = ", ".join(self.write(a) for a in arguments)
+                return rf"\{name}({inside})" if self.tex else f"{name}({inside})"
+            case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
+                inside = self._ratio(left, right)
+                return self._around("⌊", "⌋", r"\lfloor", r"\rfloor", inside)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._ratio(left, right) if self.tex else self._bracket(self._ratio(left, right), 2, outer)
+            case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                above = self.write(right)
+                return f"{self.write(left, 4)}^{{{above}}}" if self.tex else f"{self.write(left, 4)}^{above}"
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                level = _PRECEDENCE[type(op)]
+                sign = _OPERATORS[type(op)]
+                sign = sign.replace("·", r"\cdot").replace("−", "-") if self.tex else sign
+                right_level = level + 1 if isinstance(op, ast.Sub) else level
+                return self._bracket(self.write(left, level) + sign + self.write(right, right_level), level, outer)
+        raise CalcError(f"cannot show {ast.unparse(node)!r}: a formula uses + − · / // ** ceil floor min max")
+
+    def _ratio(self, left: ast.expr, right: ast.expr) -> str:
+        if self.tex:
+            return rf"\frac{{{self.write(left)}}}{{{self.write(right)}}}"
+        return f"{self.write(left, 2)} / {self.write(right, 3)}"
+
+    def _around(self, opening: str, closing: str, tex_opening: str, tex_closing: str, inside: str) -> str:
+        if self.tex:
+            return rf"\left{tex_opening} {inside} \right{tex_closing}"
+        return f"{opening}{inside}{closing}"
+
+    def _bracket(self, text: str, level: int, outer: int) -> str:
+        if level >= outer:
+            return text
+        return rf"\left({text}\right)" if self.tex else f"({text})"
+
+
+def symbols_of(function: Callable) -> list[Symbol]:
+    """The symbols a formula uses, arguments first, then its result: for a legend under the formula."""
+    names = [*function.units, function.__name__]
+    return [SYMBOLS[n] for n in dict.fromkeys(names) if n in SYMBOLS]
