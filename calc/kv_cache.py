@@ -8,7 +8,7 @@ still need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -67,23 +67,25 @@ def bytes_per_position(*, layers, kv_heads, head_dim, element_bytes):
     return bytes_per_position
 
 
-@dimensions("byte", kv_heads="count", key_dim="count", value_dim="count", element_bytes="byte")
-def layer_bytes_per_position(*, kv_heads, key_dim, value_dim, element_bytes):
-    """Cache bytes that one token leaves behind in one attention layer.
+@dimensions("byte", layers="count", kv_heads="count", key_dim="count", value_dim="count", element_bytes="byte")
+def unequal_bytes_per_position(*, layers, kv_heads, key_dim, value_dim, element_bytes):
+    """Cache bytes that one token leaves behind where keys and values differ in width.
 
     Parameters
     ----------
+    layers : int
+        Layers that keep a cache.
     kv_heads : int
-        Key-value heads stored by this layer.
+        Key-value heads in each layer.
     key_dim, value_dim : int
-        Elements in one head's key and value. Most models have them equal.
+        Elements in one head's key and in its value.
     element_bytes : float
         Bytes per stored element.
 
     Returns
     -------
     int or float
-        Bytes per position and layer.
+        Bytes per position.
 
     Raises
     ------
@@ -92,15 +94,16 @@ def layer_bytes_per_position(*, kv_heads, key_dim, value_dim, element_bytes):
 
     Notes
     -----
-    The general form of `bytes_per_position` for one layer. Scales are not counted.
+    Equals `bytes_per_position` where the widths are equal. It is also what an engine stores that
+    expands a latent into ordinary heads.
 
     Examples
     --------
-    >>> layer_bytes_per_position(kv_heads=8, key_dim=128, value_dim=128, element_bytes=2)
-    4096
+    >>> unequal_bytes_per_position(layers=61, kv_heads=128, key_dim=192, value_dim=128, element_bytes=2)
+    4997120
     """
-    layer_bytes_per_position = kv_heads * (key_dim + value_dim) * element_bytes
-    return layer_bytes_per_position
+    unequal_bytes_per_position = layers * kv_heads * (key_dim + value_dim) * element_bytes
+    return unequal_bytes_per_position
 
 
 @dimensions("byte", layers="count", latent_dim="count", rope_dim="count", element_bytes="byte")
@@ -623,58 +626,99 @@ def layout(model: ModelGeometry, *, element: str = "bf16", ranks: int = 1, remai
     >>> layout(load("llama-3.1-70b"), ranks=8).bytes_per_position
     40960
     """
-    stored = element_of(element)
     if remainder not in {"refuse", "floor"}:
         raise CalcError(f'remainder is {remainder!r}, wanted "refuse" or "floor"')
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise CalcError(f"ranks is {ranks!r}, wanted a whole number of at least 1")
     mixers = [(mixer, count) for mixer, count in model.kinds() if mixer is not None]
-    kinds = tuple(_kind_bytes(model, mixer, count, stored, ranks, remainder) for mixer, count in mixers)
+    refuse = remainder == "refuse"
+    kinds = tuple(_kind_bytes(model, mixer, count, element, ranks, refuse) for mixer, count in mixers)
     return CacheLayout(model.name, element, ranks, kinds)
 
 
-def _kind_bytes(
-    model: ModelGeometry, mixer: object, layers: int, stored: Element, ranks: int, remainder: str
-) -> KindBytes:
-    match mixer:
-        case LatentAttention():
-            _divides("query heads", mixer.query_heads, ranks, remainder)
-            size = latent_bytes_per_position(
-                layers=1, latent_dim=mixer.latent_dim, rope_dim=mixer.rope_dim, element_bytes=stored.element_bytes
-            )
-            return KindBytes("latent", layers, size + stored.scale_bytes)
-        case FullAttention():
-            heads = _heads_on_rank(model, mixer, ranks, remainder)
-            size = layer_bytes_per_position(
-                kv_heads=heads, key_dim=mixer.key_dim, value_dim=mixer.value_dim, element_bytes=stored.element_bytes
-            )
-            window = mixer.window if isinstance(mixer, WindowAttention) else None
-            return KindBytes(mixer.kind, layers, size + 2 * heads * stored.scale_bytes, window)
-        case FixedState():
-            for part in mixer.parts:
-                _divides("state elements", part.elements, ranks, remainder)
-            size = sum(p.elements // ranks * (p.element_bytes or stored.element_bytes) for p in mixer.parts)
-            return KindBytes("state", layers, 0, fixed_bytes=size)
-    raise CalcError(f"{model.name}: no cache rule for a layer of type {type(mixer).__name__}")
+def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> tuple[Callable, dict]:
+    """The formula that counts one kind of layer, and its arguments: what a chapter shows and `layout` calls.
 
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`.
+    layers : int
+        Layers of this kind.
+    element : str
+        A key of `ELEMENTS`.
+    ranks : int
+        Tensor-parallel ranks; heads are divided and floored without a check, which `layout` makes.
 
-def _heads_on_rank(model: ModelGeometry, mixer: FullAttention, ranks: int, remainder: str) -> int:
-    _divides("query heads", mixer.query_heads, ranks, remainder)
-    if ranks <= mixer.kv_heads:
-        _divides("KV heads", mixer.kv_heads, ranks, remainder)
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)`` for bytes per position, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If this kind of layer doesn't grow with the sequence.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> (mixer, layers), = load("deepseek-v3").kinds()
+    >>> function, arguments = formula_of(mixer, layers=layers, element="bf16")
+    >>> function.__name__, function(**arguments)
+    ('latent_bytes_per_position', 70272)
+    """
+    stored = element_of(element)
+    if isinstance(mixer, LatentAttention):
+        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
+        function, group = latent_bytes_per_position, mixer.latent_dim + mixer.rope_dim
+    elif isinstance(mixer, FullAttention):
+        widths = {"kv_heads": kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)}
+        if mixer.key_dim == mixer.value_dim:
+            function, group = bytes_per_position, mixer.key_dim
+            widths["head_dim"] = mixer.key_dim
+        else:
+            function, group = unequal_bytes_per_position, (mixer.key_dim + mixer.value_dim) // 2
+            widths |= {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
     else:
-        exception = load_json("engine_limits.json")["no_kv_replication"].get(model.architecture)
-        if exception and remainder == "refuse":
-            why = f"{exception['rule']} ({exception['source']})"
-            raise CalcError(f"{model.name}: use at most {mixer.kv_heads} ranks, not {ranks}. {why}")
-        if ranks % mixer.kv_heads and remainder == "refuse":
-            heads = mixer.kv_heads
-            raise CalcError(f"{ranks} ranks can't share {heads} KV heads evenly: use a multiple of {heads}")
-    return kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)
+        raise CalcError(f"a layer of type {type(mixer).__name__} leaves nothing per position")
+    size = stored.element_bytes
+    if stored.scale_bytes:
+        size = scaled_element_bytes(element_bytes=size, scale_bytes=stored.scale_bytes, group=group)
+    return function, {"layers": layers, **widths, "element_bytes": size}
 
 
-def _divides(what: str, count: int, ranks: int, remainder: str) -> None:
-    if remainder == "refuse" and count % ranks:
+def _kind_bytes(model: ModelGeometry, mixer: object, layers: int, element: str, ranks: int, refuse: bool) -> KindBytes:
+    if isinstance(mixer, FixedState):
+        for part in mixer.parts:
+            _divides("state elements", part.elements, ranks, refuse)
+        default = element_of(element).element_bytes
+        size = sum(p.elements // ranks * (p.element_bytes or default) for p in mixer.parts)
+        return KindBytes("state", layers, 0, fixed_bytes=size)
+    _check_heads(model, mixer, ranks, refuse)
+    function, arguments = formula_of(mixer, layers=1, element=element, ranks=ranks)
+    size = function(**arguments)
+    window = mixer.window if isinstance(mixer, WindowAttention) else None
+    return KindBytes(mixer.kind, layers, round(size, 6), window)  # a scale's share of an element may not be exact
+
+
+def _check_heads(model: ModelGeometry, mixer: FullAttention | LatentAttention, ranks: int, refuse: bool) -> None:
+    """Refuse a number of ranks that the heads can't be laid out on, as engines do at load."""
+    _divides("query heads", mixer.query_heads, ranks, refuse)
+    if isinstance(mixer, LatentAttention) or not refuse:
+        return
+    heads = mixer.kv_heads
+    if ranks <= heads:
+        _divides("KV heads", heads, ranks, refuse)
+    elif exception := load_json("engine_limits.json")["no_kv_replication"].get(model.architecture):
+        why = f"{exception['rule']} ({exception['source']})"
+        raise CalcError(f"{model.name}: use at most {heads} ranks, not {ranks}. {why}")
+    elif ranks % heads:
+        raise CalcError(f"{ranks} ranks can't share {heads} KV heads evenly: use a multiple of {heads}")
+
+
+def _divides(what: str, count: int, ranks: int, refuse: bool) -> None:
+    if refuse and count % ranks:
         good = [r for r in range(1, 65) if count % r == 0]
         raise CalcError(f"{count} {what} don't divide among {ranks} ranks: use {', '.join(map(str, good))}")
 
@@ -893,29 +937,17 @@ def cache_panel(
         if fit_now != fit_end
         else f"Both counts admit {format_count(fit_end)}: the response adds little to its prompt. "
     ) + f"One finished request fills {significant(100 * share, 3)}% of the pool."
-    return Panel(tuple(rows), _panel_working(geometry, element, ranks, prompt, generated), meaning, _LEFT_OUT)
+    lines = [
+        working(function, **arguments).text
+        for mixer, layers in geometry.kinds()
+        if not isinstance(mixer, FixedState | None)
+        for function, arguments in [formula_of(mixer, layers=layers, element=element, ranks=ranks)]
+    ]
+    lines.append(working(positions_written, prompt=prompt, generated=generated).text)
+    return Panel(tuple(rows), tuple(lines), meaning, _LEFT_OUT)
 
 
 _LEFT_OUT = (
     "Page rounding, blocks shared between requests, draft tokens of speculative decoding, and everything else in the "
     "GPU's memory. All requests are taken to be alike and equally far along."
 )
-
-
-def _panel_working(geometry: ModelGeometry, element: str, ranks: int, prompt: int, generated: int) -> tuple[str, ...]:
-    """The formula of each layer kind with its numbers, then the positions written."""
-    lines = []
-    for mixer, count in geometry.kinds():
-        stored = element_of(element)
-        if isinstance(mixer, LatentAttention):
-            parts = {"layers": count, "latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
-            lines.append(working(latent_bytes_per_position, **parts, element_bytes=stored.element_bytes).text)
-        elif isinstance(mixer, FullAttention):
-            heads = kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)
-            size = stored.element_bytes
-            if stored.scale_bytes:
-                size = scaled_element_bytes(element_bytes=size, scale_bytes=stored.scale_bytes, group=mixer.key_dim)
-            parts = {"layers": count, "kv_heads": heads, "head_dim": mixer.key_dim, "element_bytes": size}
-            lines.append(f"{count} {mixer.kind} layers: {working(bytes_per_position, **parts).text}")
-    lines.append(working(positions_written, prompt=prompt, generated=generated).text)
-    return tuple(lines)

@@ -53,7 +53,8 @@ def _unit_table() -> dict[str, Unit]:
     table |= {"KB": table["kB"], "KB/s": table["kB/s"], "B/s": Unit("byte/second", 1)}
     table |= {"FLOP": Unit("FLOP", 1), "FLOP/s": Unit("FLOP/second", 1), "FLOP/B": Unit("FLOP/byte", 1)}
     table |= {"s": Unit("second", 1), "ms": Unit("second", 1e-3), "us": Unit("second", 1e-6)}
-    table |= {"µs": Unit("second", 1e-6), "ns": Unit("second", 1e-9), "min": Unit("second", 60), "h": Unit("second", 3600)}
+    table |= {"µs": Unit("second", 1e-6), "ns": Unit("second", 1e-9)}
+    table |= {"min": Unit("second", 60), "h": Unit("second", 3600)}
     table |= {"1/s": Unit("1/second", 1), "tokens/s": Unit("1/second", 1), "requests/s": Unit("1/second", 1)}
     return table
 

@@ -55,7 +55,7 @@ SYMBOLS: dict[str, Symbol] = {
     "memory_bytes": Symbol("M", "memory given to the cache", "byte"),
     "bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
     "latent_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
-    "layer_bytes_per_position": Symbol("B_layer", "cache bytes one position leaves in one layer", "byte"),
+    "unequal_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
     "sequence_bytes": Symbol("B_seq", "cache bytes of one sequence", "byte"),
     "resident_positions": Symbol("T_res", "positions a layer still holds", ""),
     "kv_heads_per_rank": Symbol("n_rank", "key-value heads stored on one rank", ""),
