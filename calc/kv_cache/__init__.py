@@ -1,0 +1,66 @@
+"""Cache bytes: what one position leaves behind, per layer kind, per sequence and per rank.
+
+`formulas` holds the arithmetic, one function each. `layout` applies it to a model: what each kind of
+layer keeps on one rank, a sequence in the two conventions engines use, and what a request holds now
+against what it will still need. `chapter` is the live panel.
+"""
+
+from calc.kv_cache.chapter import (
+    cache_panel,
+)
+from calc.kv_cache.formulas import (
+    block_bytes,
+    blocks,
+    bytes_per_position,
+    kv_heads_per_rank,
+    latent_bytes_per_position,
+    positions_that_fit,
+    positions_written,
+    resident_positions,
+    scaled_element_bytes,
+    sequence_bytes,
+    sequences_that_fit,
+    unequal_bytes_per_position,
+)
+from calc.kv_cache.layout import (
+    ELEMENTS,
+    CacheLayout,
+    Element,
+    KindBytes,
+    element_of,
+    formula_of,
+    growth,
+    layout,
+    present_bytes,
+    resident_bytes,
+    room_to_finish_bytes,
+    uniform_page_bytes,
+)
+
+__all__ = [
+    "ELEMENTS",
+    "CacheLayout",
+    "Element",
+    "KindBytes",
+    "block_bytes",
+    "blocks",
+    "bytes_per_position",
+    "cache_panel",
+    "element_of",
+    "formula_of",
+    "growth",
+    "kv_heads_per_rank",
+    "latent_bytes_per_position",
+    "layout",
+    "positions_that_fit",
+    "positions_written",
+    "present_bytes",
+    "resident_bytes",
+    "resident_positions",
+    "room_to_finish_bytes",
+    "scaled_element_bytes",
+    "sequence_bytes",
+    "sequences_that_fit",
+    "unequal_bytes_per_position",
+    "uniform_page_bytes",
+]

@@ -1,0 +1,78 @@
+"""The live panel of the KV-cache chapter."""
+
+from __future__ import annotations
+
+from calc.kv_cache.formulas import positions_written, sequences_that_fit
+from calc.kv_cache.layout import formula_of, layout, present_bytes, room_to_finish_bytes
+from calc.models import FixedState, load
+from calc.panel import Panel, Row
+from calc.units import UNITS, format_bytes, format_count, significant
+from calc.working import working
+
+
+def cache_panel(
+    *, model: str, prompt: int, generated: int, output: int, element: str, ranks: int, pool_gib: float
+) -> Panel:
+    """Panel of the KV-cache chapter: one position, one request now and at its end, and how many fit.
+
+    Parameters
+    ----------
+    model : str
+        A slug of the catalogue.
+    prompt, generated, output : int
+        Prompt tokens, tokens sampled so far, tokens of the whole response.
+    element : str
+        A key of `ELEMENTS`.
+    ranks : int
+        Tensor-parallel ranks.
+    pool_gib : float
+        Memory given to the cache on each rank, GiB.
+
+    Returns
+    -------
+    Panel
+
+    Raises
+    ------
+    CalcError
+        If the inputs are impossible together.
+    """
+    geometry = load(model)
+    cache = layout(geometry, element=element, ranks=ranks)
+    now = present_bytes(cache, prompt=prompt, generated=generated)
+    room = room_to_finish_bytes(cache, prompt=prompt, generated=generated, output=output)
+    pool = pool_gib * UNITS["GiB"].factor
+    fit_now = sequences_that_fit(memory_bytes=pool, sequence_bytes=now)
+    fit_end = sequences_that_fit(memory_bytes=pool, sequence_bytes=now + room)
+    where = "" if ranks == 1 else f", each of {ranks} ranks"
+    rows = [
+        Row(f"One position, all layers{where}", format_bytes(cache.bytes_per_position), keep=True),
+        Row("The request holds now", format_bytes(now)),
+        Row("Room it still needs to finish", format_bytes(room)),
+        Row("It will hold at its end", format_bytes(now + room)),
+        Row("Such requests in the pool, counted by present use", format_count(fit_now)),
+        Row("… counted with room to finish", format_count(fit_end), keep=True),
+    ]
+    if cache.has_windows:
+        paged = present_bytes(cache, prompt=prompt, generated=output, block_tokens=16)
+        rows.append(Row("At its end, if every layer paged every position", format_bytes(paged)))
+    share = (now + room) / pool
+    meaning = (
+        f"Counting present use admits {format_count(fit_now)} such requests; {format_count(fit_end)} can finish. "
+        if fit_now != fit_end
+        else f"Both counts admit {format_count(fit_end)}: the response adds little to its prompt. "
+    ) + f"One finished request fills {significant(100 * share, 3)}% of the pool."
+    lines = [
+        working(function, **arguments).text
+        for mixer, layers in geometry.kinds()
+        if not isinstance(mixer, FixedState | None)
+        for function, arguments in [formula_of(mixer, layers=layers, element=element, ranks=ranks)]
+    ]
+    lines.append(working(positions_written, prompt=prompt, generated=generated).text)
+    return Panel(tuple(rows), tuple(lines), meaning, _LEFT_OUT)
+
+
+_LEFT_OUT = (
+    "Page rounding, blocks shared between requests, draft tokens of speculative decoding, and everything else in the "
+    "GPU's memory. All requests are taken to be alike and equally far along."
+)
