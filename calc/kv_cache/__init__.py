@@ -1,14 +1,11 @@
 """Cache bytes: what one position leaves behind, per layer kind, per sequence and per rank.
 
-`formulas` holds the arithmetic, one function each. `layout` applies it to a model: what each kind of
+`_formulas` holds the arithmetic, one function each. `_layout` applies it to a model: what each kind of
 layer keeps on one rank, a sequence in the two conventions engines use, and what a request holds now
-against what it will still need. `chapter` is the live panel.
+against what it will still need. `_panel` is the live panel of the chapter.
 """
 
-from calc.kv_cache.chapter import (
-    cache_panel,
-)
-from calc.kv_cache.formulas import (
+from calc.kv_cache._formulas import (
     block_bytes,
     blocks,
     bytes_per_position,
@@ -22,7 +19,7 @@ from calc.kv_cache.formulas import (
     sequences_that_fit,
     unequal_bytes_per_position,
 )
-from calc.kv_cache.layout import (
+from calc.kv_cache._layout import (
     ELEMENTS,
     CacheLayout,
     Element,
@@ -35,6 +32,9 @@ from calc.kv_cache.layout import (
     resident_bytes,
     room_to_finish_bytes,
     uniform_page_bytes,
+)
+from calc.kv_cache._panel import (
+    cache_panel,
 )
 
 __all__ = [

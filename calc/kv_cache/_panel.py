@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calc.kv_cache.formulas import positions_written, sequences_that_fit
-from calc.kv_cache.layout import formula_of, layout, present_bytes, room_to_finish_bytes
+from calc.kv_cache._formulas import positions_written, sequences_that_fit
+from calc.kv_cache._layout import formula_of, layout, present_bytes, room_to_finish_bytes
 from calc.models import FixedState, load
 from calc.panel import Panel, Row
 from calc.units import UNITS, format_bytes, format_count, significant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from calc.kv_cache.formulas import (
+from calc.kv_cache._formulas import (
     block_bytes,
     blocks,
     bytes_per_position,
