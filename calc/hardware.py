@@ -191,7 +191,8 @@ class Link:
     bytes_per_second : Figure
         All of it, in one direction.
     to_one_peer : Figure
-        What a single peer can get of it, in one direction: the whole behind a switch, one cable in a mesh.
+        What a single peer can get of it, in one direction: the whole behind a switch, one cable in a mesh
+        or torus.
     """
 
     name: str
@@ -326,9 +327,9 @@ def _accelerator(slug: str) -> Accelerator:
 
 def _link(entry: dict[str, Any]) -> Link:
     whole = _figure(entry, "B/s")
-    peer = entry.get("one_peer_bidirectional")
-    one = whole if peer is None else _figure(entry | {"bidirectional": peer}, "B/s")
-    return Link(entry["name"], entry["role"], whole, one)
+    cables = entry.get("cables", 1)
+    one = Figure(whole.value / cables, "B/s", "derived", note=f"One of {cables} cables, each to another chip.")
+    return Link(entry["name"], entry["role"], whole, whole if cables == 1 else one)
 
 
 def _figure(entry: dict[str, Any], unit: str) -> Figure:
