@@ -20,6 +20,10 @@ from typing import Any
 class CalcError(ValueError):
     """Base of every error this library raises on purpose: it names the problem and the remedy."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message alone, since a reader's choice is no bug to trace."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UnitError(CalcError):
     """A quantity has the wrong unit, an unknown unit, or none where one is needed."""

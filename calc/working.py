@@ -155,7 +155,8 @@ def working(function: Callable, **arguments: Any) -> Working:
             continue  # "return x" after "x = …"
         code = compile(ast.Expression(statement.value), function.__name__, "eval")
         scope[target] = eval(code, function.formula.__globals__, scope)  # our own source, never a reader's text
-        units.setdefault(target, function.result_unit)
+        last = statement is body[-1] or target == function.__name__
+        units[target] = function.result_unit if last or target not in SYMBOLS else SYMBOLS[target].unit
         result = _result(scope[target], units[target])
         rendered = []
         for tex in (False, True):

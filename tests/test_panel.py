@@ -1,0 +1,70 @@
+"""One call renders a panel, at build time and in the browser."""
+
+import json
+
+import pytest
+
+from calc.panel import Row, render, resolve
+from calc.sources import Figure, data_path, load_json
+from calc.units import CalcError
+
+INPUTS = {
+    "model": "llama-3.1-70b",
+    "prompt": 2048,
+    "generated": 200,
+    "output": 1024,
+    "element": "bf16",
+    "ranks": 8,
+    "pool_gib": 40,
+}
+
+
+def rendered(**changes):
+    return json.loads(render("calc.kv_cache:cache_panel", json.dumps(INPUTS | changes)))
+
+
+def test_defaults_give_the_chapter_numbers():
+    panel = rendered()
+    assert panel["ok"]
+    assert panel["rows"][0]["text"] == "40 KiB"
+    assert panel["working"][0].startswith("B_pos = 2 · L · n_kv · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B")
+    assert panel["meaning"] and panel["leaves_out"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"model": "gpt-2-xxl"}, "gpt-2-xxl"),
+        ({"generated": 2000}, "raise output or lower generated"),
+        ({"prompt": -1}, "prompt is -1"),
+        ({"prompt": "many"}, "prompt is 'many'"),
+        ({"ranks": 3}, "don't divide among 3 ranks"),
+        ({"ranks": 2.5}, "whole number"),
+        ({"element": "fp7"}, "unknown cache element"),
+        ({"pool_gib": -4}, "memory_bytes is"),
+    ],
+)
+def test_an_impossible_choice_is_a_message(changes, says):
+    panel = rendered(**changes)
+    assert not panel["ok"]
+    assert says in panel["error"]
+
+
+def test_a_broken_declaration_is_an_exception():
+    for path in ("os:system", "calc.kv_cache:_hidden", "calc.kv_cache:nothing", "calc.nowhere:x", "calc.kv_cache"):
+        with pytest.raises(CalcError):
+            resolve(path)
+    with pytest.raises(CalcError, match="missing a required argument"):
+        render("calc.kv_cache:cache_panel", "{}")
+
+
+def test_kinds_are_the_four():
+    with pytest.raises(CalcError, match="wanted one of derived, published, measured, assumed"):
+        Row("x", "1", "guessed")
+    with pytest.raises(CalcError, match="needs a source"):
+        Figure(1, "B", "published")
+
+
+def test_data_files_are_found_and_read_once():
+    assert data_path().is_dir()
+    assert load_json("engine_limits.json") is load_json("engine_limits.json")
