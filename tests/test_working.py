@@ -5,7 +5,7 @@ from math import ceil
 import pytest
 
 from calc import working as module
-from calc.units import CalcError, dimensions
+from calc.units import UNITS, CalcError, dimensions
 from calc.working import SYMBOLS, Symbol, symbols_of, working
 
 
@@ -17,8 +17,12 @@ def two_steps(*, positions, block_tokens, element_bytes):
     return two_steps
 
 
-def test_every_assignment_becomes_a_step(monkeypatch):
+@pytest.fixture(autouse=True)
+def _a_symbol_for_the_test_formula(monkeypatch):
     monkeypatch.setitem(SYMBOLS, "two_steps", Symbol("B_seq", "a test", "byte"))
+
+
+def test_every_assignment_becomes_a_step():
     shown = working(two_steps, positions=33, block_tokens=16, element_bytes=2)
     assert shown.value == 2 * 256 * 2 + 33
     first, second = shown.text.splitlines()
@@ -59,7 +63,7 @@ def test_what_cannot_be_shown_is_refused(monkeypatch):
 
 
 def test_symbols_have_meanings_and_known_units():
-    assert {s.unit for s in SYMBOLS.values()} <= {"", "byte", "second", "FLOP", "byte/second", "FLOP/second", "FLOP/byte"}
+    assert {s.unit for s in SYMBOLS.values()} <= {unit.dimension for unit in UNITS.values()}
     assert all(s.meaning for s in SYMBOLS.values())
-    assert [s.text for s in symbols_of(two_steps)] == ["T", "b", "s"]  # its own name has no symbol
+    assert [s.text for s in symbols_of(two_steps)] == ["T", "b", "s", "B_seq"]
     assert module.SYMBOLS["kv_heads"].latex == r"n_{\mathrm{kv}}"
