@@ -17,9 +17,9 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 files = $(shell find $(1) -type f -not -name '.*' -not -path '*/__pycache__/*' -not -path '*/.ipynb_checkpoints/*' 2>/dev/null)
 LIBRARY := $(call files,calc data)
-# what every page is made from; a change here builds the book afresh, a change in a page only that page
-MACHINERY := _config.yml _toc.yml $(call files,book/_ext book/_static book/live)
-PAGES := $(call files,book)
+# a change in a page builds that page; a change in what every page is made from builds the book afresh
+PAGES := $(filter %.md %.ipynb,$(call files,book))
+MACHINERY := _config.yml _toc.yml $(filter-out $(PAGES),$(call files,book))
 
 .PHONY: help serve book test notebooks lab bench lint lock clean
 

@@ -35,7 +35,8 @@ def main() -> None:
         core = freeze(python)
         write("requirements.lock", "What builds and tests the book", core)
         subprocess.run([*install, f"{ROOT}[lab]"], check=True)
-        write("requirements-lab.lock", "What JupyterLab adds to requirements.lock", sorted(set(freeze(python)) - set(core)))
+        added = sorted(set(freeze(python)) - set(core))
+        write("requirements-lab.lock", "What JupyterLab adds to requirements.lock", added)
 
 
 if __name__ == "__main__":

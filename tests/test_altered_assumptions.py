@@ -1,0 +1,72 @@
+"""Every chapter survives its reader: other assumptions run and read true, an impossible choice is refused."""
+
+from __future__ import annotations
+
+import chapters
+import pytest
+from chapter_strategies import CHAPTERS
+from hypothesis import given, settings
+
+NAMES = chapters.chapter_names()
+SETS = 60  # assumption sets drawn per chapter
+ENOUGH = 50
+
+
+def test_every_chapter_declares_its_assumption_sets():
+    assert sorted(CHAPTERS) == NAMES
+
+
+def test_a_refusal_is_a_note_without_a_traceback():
+    from calc.units import CalcError
+
+    assert CalcError("wanted one of 1, 2")._render_traceback_() == ["CalcError: wanted one of 1, 2"]
+
+
+@pytest.mark.parametrize("chapter", NAMES)
+def test_defaults(chapter):
+    result = chapters.run(chapter)
+    assert result.refusal is None
+    assert chapters.slips(result) == []
+
+
+@pytest.mark.parametrize("chapter", NAMES)
+def test_sensible_assumptions(chapter):
+    altered = CHAPTERS[chapter]
+    drawn, finished, varied = set(), 0, set()
+
+    @settings(max_examples=SETS)
+    @given(parameters=altered.sensible)
+    def survives(parameters):
+        nonlocal finished, varied
+        drawn.add(repr(sorted(parameters.items())))
+        varied |= parameters.keys()
+        result = chapters.run(chapter, **parameters)
+        assert chapters.slips(result) == []
+        if result.refusal is None:
+            finished += 1
+            for claim in altered.claims:
+                claim(result)
+        else:
+            assert_clear(result.refusal)
+
+    survives()
+    assert varied == chapters.parameter_names(chapter), "an assumption that is never varied"
+    assert len(drawn) >= ENOUGH
+    assert finished >= len(drawn) / 2, "most sensible choices must give an answer, not a refusal"
+
+
+@pytest.mark.parametrize(
+    ("chapter", "parameters"),
+    [pytest.param(c, p, id=f"{c}-{p}") for c, altered in CHAPTERS.items() for p in altered.impossible],
+)
+def test_impossible_assumptions(chapter, parameters):
+    result = chapters.run(chapter, **parameters)
+    assert result.refusal is not None, "an impossible choice went through"
+    assert_clear(result.refusal)
+    assert chapters.slips(result) == []
+
+
+def assert_clear(refusal):
+    message = str(refusal)
+    assert len(message) > 15, message
+    assert "\n" not in message

@@ -1,0 +1,48 @@
+"""What the book costs on this machine: import, whole chapters, and the panels in a browser. Prints; asserts nothing."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+REPEATS = 41
+
+
+def cpu_s(code: str) -> float:
+    """User and system time of one Python that runs `code`."""
+    before = os.times()
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def main() -> None:
+    codes = {"python alone": "pass", "import calc": "import calc", "import calc.kv_cache": "import calc.kv_cache"}
+    codes["a 70B model's cache"] = (
+        "from calc import kv_cache, models; m = models.load('llama-3.1-70b'); a, n = m.kinds()[0];"
+        "kv_cache.bytes_per_position(layers=n, kv_heads=a.kv_heads, head_dim=a.key_dim, element_bytes=2)"
+    )
+    times: dict[str, list[float]] = {name: [] for name in codes}
+    for _ in range(REPEATS):  # in turn, so that a slow moment falls on all alike
+        for name, code in codes.items():
+            times[name].append(cpu_s(code))
+    base = statistics.median(times["python alone"])
+    print(f"CPU time, median of {REPEATS} starts")
+    for name, seconds in times.items():
+        median = statistics.median(seconds)
+        more = 1000 * (median - base)
+        print(f"  {name:<24}{1000 * median:7.1f} ms  {more:+7.1f} ms  {median / base:5.2f} × python alone")
+    if any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        runpy.run_path(str(ROOT / "book" / "live" / "bench.py"), run_name="__main__")
+    else:
+        print("No browser on this machine: the panels are not measured.")
+
+
+if __name__ == "__main__":
+    main()
