@@ -6,6 +6,7 @@ functions given to `show`, and its classic wrong answers go through `mistake`, w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -13,6 +14,23 @@ from typing import Any
 from calc.sources import KINDS, Figure
 from calc.units import CalcError, significant
 from calc.working import working
+
+
+class Mark(str):
+    """One of the four kinds of number, drawn with the kind's icon wherever it appears."""
+
+    def __new__(cls, kind: str, text: str = "") -> Mark:
+        """Mark `text` (the kind's own name if empty) as a number of that kind."""
+        if kind not in KINDS:
+            raise CalcError(f"kind is {kind!r}, wanted one of {', '.join(KINDS)}")
+        mark = super().__new__(cls, text or kind)
+        mark.kind = kind
+        return mark
+
+    def html(self) -> str:
+        """The mark as HTML: the style sheet draws the icon, a screen reader hears the kind."""
+        unseen = "" if self == self.kind else f'<span class="unseen">{self.kind}: </span>'
+        return f'<span class="kind kind-{self.kind}" title="{KINDS[self.kind]}">{unseen}{escape(self)}</span>'
 
 
 class Prose:
@@ -28,8 +46,26 @@ class Prose:
         return self.markdown
 
 
+class Kept(Prose):
+    """The one result of a section to keep: set apart on the page."""
+
+    def _repr_html_(self) -> str:
+        text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(self.markdown))
+        return f'<p class="keep">{text}</p>'
+
+
 class Table:
-    """A small table of text, the same in every chapter. The first column heads its row."""
+    """A small table of text, the same in every chapter.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Headings.
+    rows : list of tuple
+        Text cells. The first one heads its row; a cell may be a `Mark`.
+    caption : str
+        What the table shows, and where its numbers come from.
+    """
 
     def __init__(self, columns: tuple[str, ...], rows: list[tuple[str, ...]], caption: str) -> None:
         self.columns, self.rows, self.caption = columns, rows, caption
@@ -45,8 +81,13 @@ class Table:
 
 
 def _cells(row: tuple[str, ...]) -> str:
-    first, *rest = (escape(str(cell)) for cell in row)
+    first, *rest = (cell.html() if isinstance(cell, Mark) else escape(str(cell)) for cell in row)
     return f'<th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in rest)
+
+
+def keep(text: str) -> Kept:
+    """The result of a section that the reader should take away; ``**bold**`` is the only markup."""
+    return Kept(text)
 
 
 def say(markdown: str) -> Prose:
@@ -89,10 +130,8 @@ def assumption_table(rows: list[tuple[str, str, str, str]]) -> Table:
     CalcError
         If a kind is unknown.
     """
-    for name, _, kind, _ in rows:
-        if kind not in KINDS:
-            raise CalcError(f"{name}: kind is {kind!r}, wanted one of {', '.join(KINDS)}")
-    return Table(("Quantity", "Value", "Kind", "Source"), rows, "What this chapter assumes")
+    marked = [(name, value, Mark(kind), source) for name, value, kind, source in rows]
+    return Table(("Quantity", "Value", "Kind", "Source"), marked, "What this chapter assumes")
 
 
 def figure_row(name: str, figure: Figure, text: str) -> tuple[str, str, str, str]:

@@ -318,7 +318,7 @@ def registry() -> Any:
     --------
     >>> Q = registry().Quantity
     >>> str(Q(2, "KiB").to("byte"))
-    '2048.0 byte'
+    '2048 byte'
     """
     import pint
 

@@ -271,6 +271,32 @@ def _divides(what: str, count: int, ranks: int, refuse: bool) -> None:
         raise CalcError(f"{count} {what} don't divide among {ranks} ranks: use {', '.join(map(str, good))}")
 
 
+def in_words(model: ModelGeometry) -> str:
+    """Say what one token leaves in each kind of layer, for a sentence.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> in_words(load("llama-3.1-70b"))
+    'a key and a value of 128 elements for each of 8 KV heads in 80 layers'
+    """
+    return ", and ".join(f"{_kept(mixer)} in {layers} layers" for mixer, layers in model.kinds() if mixer is not None)
+
+
+def _kept(mixer: object) -> str:
+    if isinstance(mixer, FixedState):
+        return "nothing (a fixed state)"
+    if isinstance(mixer, LatentAttention):
+        return f"one latent of {mixer.latent_dim} elements and one rotary key of {mixer.rope_dim}"
+    if mixer.key_dim == mixer.value_dim:
+        widths = f"a key and a value of {mixer.key_dim} elements"
+    else:
+        widths = f"a key of {mixer.key_dim} elements and a value of {mixer.value_dim}"
+    heads = "the one KV head" if mixer.kv_heads == 1 else f"each of {mixer.kv_heads} KV heads"
+    window = f" (kept for {format_count(mixer.window)} positions)" if isinstance(mixer, WindowAttention) else ""
+    return f"{widths} for {heads}{window}"
+
+
 def resident_bytes(layout: CacheLayout, *, positions: int) -> float:
     """Bytes of a sequence when window layers give back what they no longer attend to.
 
