@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent
 
 # A module imports only modules before it. `notebook`, `practice` and `figures` serve the book; the rest is mathematics.
 ORDER = (
-    *("units", "working", "sources", "published", "panel", "notebook", "models", "hardware", "parameters", "kv_cache"),
+    *("units", "working", "sources", "panel", "notebook", "models", "hardware", "parameters", "kv_cache"),
     *("quantization", "adapters", "paging", "capacity", "roofline", "speculation", "queueing", "workload"),
-    *("scheduling", "latency", "startup", "disaggregation", "selection", "practice", "figures"),
+    *("scheduling", "latency", "startup", "disaggregation", "selection", "published", "practice", "figures"),
 )
 NEEDS_MATPLOTLIB = {"figures"}
 
