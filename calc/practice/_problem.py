@@ -1,0 +1,189 @@
+"""A problem with fresh numbers, and how it looks in a notebook and on a page."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from types import SimpleNamespace
+from typing import Any
+
+from calc.units import CalcError
+from calc.working import Working
+
+LEVELS = {1: "easy", 2: "medium", 3: "hard", "design": "design"}
+LARGEST_SEED = 2**53 - 1  # the largest whole number that a browser keeps exactly
+
+
+class PracticeError(CalcError):
+    """An unknown problem or an impossible seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A family of questions: one text, one answer, many sets of numbers.
+
+    Attributes
+    ----------
+    id : str
+        Chapter and name, for example "kv_cache/one-token".
+    title : str
+    level : 1, 2, 3 or "design"
+        A design question has a checklist instead of a number.
+    step : str
+        The chapter step that the question returns to, for example "kv_cache#step-2".
+    printed : mapping
+        The numbers of seed 0, those on the page.
+    choices : mapping of str to sequence
+        The values that fresh numbers are drawn from, each name on its own.
+    possible : callable
+        Numbers to whether they make sense together; those that don't are drawn again.
+    ask : callable
+        Numbers to the text of the question.
+    hint : str
+    solution : callable
+        Numbers to lines of text and `Working`; the last `Working` gives the answer.
+    answer : callable or None
+        Numbers to the right answer in base units.
+    unit : str
+        What the answer counts: "B" for a size, "x" for a ratio, otherwise a plural such as "tokens".
+    exact : bool
+        True where one more or less is wrong; otherwise 1% or the rounding of the digits written is allowed.
+    per : sequence of str
+        Words a reader may put after the unit: "token" allows "KiB/token" and "KiB per token".
+    mistakes : mapping of str to callable
+        What the classic wrong answer does ("counts query heads"), and its value, or None where it does not apply.
+    checklist : callable or None
+        Numbers to what a strong answer to a design question contains.
+    """
+
+    id: str
+    title: str
+    level: int | str
+    step: str
+    printed: Mapping[str, Any]
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    possible: Callable[[SimpleNamespace], bool] = lambda numbers: True
+    ask: Callable[[SimpleNamespace], str]
+    hint: str
+    solution: Callable[[SimpleNamespace], Sequence[str | Working]]
+    answer: Callable[[SimpleNamespace], float] | None = None
+    unit: str = "B"
+    exact: bool = False
+    per: Sequence[str] = ()
+    mistakes: Mapping[str, Callable[[SimpleNamespace], float | None]] = field(default_factory=dict)
+    checklist: Callable[[SimpleNamespace], Sequence[str]] | None = None
+
+    def draw(self, seed: int = 0) -> SimpleNamespace:
+        """Numbers for a seed: the printed ones for 0, the same fresh ones every time for any other.
+
+        Raises
+        ------
+        PracticeError
+            If the seed is not a whole number from 0 to 2^53 − 1.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+            raise PracticeError(f"seed is {repr(seed)[:40]}, wanted a whole number from 0 to {LARGEST_SEED:,}")
+        numbers = dict(self.printed)
+        if seed and self.choices:
+            # Only random() is promised to give the same sequence in every version of Python.
+            rng = random.Random(f"{self.id}:{seed}")
+            while numbers == self.printed or not self.possible(SimpleNamespace(**numbers)):
+                numbers |= {name: values[int(rng.random() * len(values))] for name, values in self.choices.items()}
+        return SimpleNamespace(**numbers)
+
+    @property
+    def step_label(self) -> str:
+        """The step as the text calls it: "kv_cache#step-2" gives "Step 2"."""
+        return self.step.partition("#")[2].replace("-", " ").capitalize()
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A worked solution: lines of text, and formulas with their numbers put in."""
+
+    lines: tuple[str | Working, ...]
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """Plain lines, one formula each."""
+        parts = (line.text if isinstance(line, Working) else line for line in self.lines)
+        return tuple(line for part in parts for line in part.splitlines())
+
+    def __str__(self) -> str:
+        return "\n".join(self.text)
+
+    def _repr_markdown_(self) -> str:
+        return "\n\n".join(f"$$\n{x.latex}\n$$" if isinstance(x, Working) else x for x in self.lines)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A problem posed with the numbers of one seed. It displays itself in a notebook."""
+
+    problem: Problem
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.problem.draw(self.seed)  # refuses an impossible seed at once
+
+    @property
+    def numbers(self) -> SimpleNamespace:
+        """The numbers of this seed."""
+        return self.problem.draw(self.seed)
+
+    @property
+    def text(self) -> str:
+        """The question."""
+        return self.problem.ask(self.numbers)
+
+    def again(self, seed: int | None = None) -> Question:
+        """The same question with fresh numbers: the next seed, or the one given."""
+        return Question(self.problem, self.seed + 1 if seed is None else seed)
+
+    @property
+    def hint(self) -> str:
+        """One sentence that helps without giving the answer."""
+        return self.problem.hint
+
+    def solution(self) -> Solution:
+        """The worked solution, computed now."""
+        return Solution(tuple(self.problem.solution(self.numbers)))
+
+    def checklist(self) -> tuple[str, ...]:
+        """What a strong answer to a design question contains; empty for a question with a number."""
+        return tuple(self.problem.checklist(self.numbers)) if self.problem.checklist else ()
+
+    def check(self, answer: str) -> Any:
+        """Check an answer such as "320 KiB" and name the classic mistake, if it is one."""
+        from calc.practice._check import check
+
+        return check(self, answer)
+
+    def __repr__(self) -> str:
+        return f"{self.problem.title} ({LEVELS[self.problem.level]})\n{self.text}"
+
+    def _repr_html_(self) -> str:
+        problem = self.problem
+        title_id = f"practice-{problem.id.replace('/', '-')}"
+        solution = "".join(f"<li>{escape(line)}</li>" for line in self.solution().text)
+        checklist = "".join(f"<li>{escape(line)}</li>" for line in self.checklist())
+        return "\n".join(
+            [
+                f'<div class="practice" role="group" aria-labelledby="{escape(title_id)}"'
+                f' data-problem="{escape(problem.id)}" data-seed="{self.seed}" data-level="{problem.level}"'
+                f' data-unit="{escape(problem.unit)}" data-step="{escape(problem.step)}">',
+                f'<p class="practice-title" id="{escape(title_id)}"><strong>{escape(problem.title)}</strong>'
+                f' <span class="practice-level">{LEVELS[problem.level]}</span></p>',
+                f'<p class="practice-ask">{escape(self.text)}</p>',
+                _details("hint", "Hint", f"<p>{escape(self.hint)}</p>"),
+                _details("checklist", "What a strong answer contains", f"<ul>{checklist}</ul>") if checklist else "",
+                _details("solution", "Worked solution", f"<ol>{solution}</ol>"),
+                "</div>",
+            ]
+        ).replace("\n\n", "\n")  # a blank line would end the HTML block in Markdown
+
+
+def _details(name: str, summary: str, content: str) -> str:
+    return f'<details class="practice-{name}"><summary>{summary}</summary>{content}</details>'

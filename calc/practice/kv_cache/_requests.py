@@ -1,0 +1,214 @@
+"""Problems about a request: what it holds now, what it needs to finish, and whom to admit."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Numbers
+from typing import Any
+
+from calc import kv_cache as kv
+from calc.practice._problem import Problem
+from calc.practice.kv_cache._model import (
+    ALIKE,
+    FINISH,
+    GIB,
+    described,
+    geometry,
+    layout,
+    query_heads_for_kv,
+    token,
+    token_working,
+    within_context,
+)
+from calc.units import format_bytes
+from calc.working import Working, working
+
+# --- now, and until the response is finished -----------------------------------------------------
+
+
+def _end_working(n: Numbers) -> Working:
+    return working(kv.positions_written, prompt=n.prompt, generated=n.output)
+
+
+finish_positions = Problem(
+    id="kv_cache/finish-positions",
+    title="The last token",
+    level=1,
+    step=FINISH,
+    printed={"prompt": 1000, "output": 200},
+    choices={"prompt": (37, 512, 1000, 2048, 6000), "output": (20, 128, 200, 500, 1024)},
+    ask=lambda n: (
+        f"A request has a prompt of {n.prompt:,} tokens, and its response ends with its token number {n.output:,}. "
+        "Tokens are decoded one at a time. How many positions does it hold in the cache at its end?"
+    ),
+    unit="positions",
+    exact=True,
+    answer=lambda n: kv.positions_written(prompt=n.prompt, generated=n.output),
+    mistakes={
+        "writes the last token too": lambda n: n.prompt + n.output,
+        "counts the prompt alone": lambda n: n.prompt,
+        "counts the response alone": lambda n: n.output,
+        "leaves out the first sampled token as well": lambda n: n.prompt + n.output - 2,
+    },
+    hint="A token is written by the step that samples the next one. No step follows the last token.",
+    solution=lambda n: [_end_working(n)],
+)
+
+
+def _present(n: Numbers, generated: int) -> float:
+    return kv.present_bytes(layout(n), prompt=n.prompt, generated=generated)
+
+
+def _room(n: Numbers) -> float:
+    return kv.room_to_finish_bytes(layout(n), prompt=n.prompt, generated=n.generated, output=n.output)
+
+
+room_to_finish = Problem(
+    id="kv_cache/room-to-finish",
+    title="Room to finish",
+    level=2,
+    step=FINISH,
+    printed={"model": "llama-3.1-70b", "element": "bf16", "prompt": 2048, "generated": 200, "output": 1024},
+    choices={
+        "model": ALIKE,
+        "element": ("bf16", "fp8"),
+        "prompt": (512, 1500, 2048, 6000),
+        "generated": (1, 50, 200, 400),
+        "output": (600, 1024, 2048),
+    },
+    possible=within_context,
+    ask=lambda n: (
+        f"{described(n)}; its cache is {n.element}. A request with a prompt of {n.prompt:,} tokens has sampled "
+        f"{n.generated:,} of at most {n.output:,}. How much more memory must be free for it to be sure to finish?"
+    ),
+    answer=_room,
+    mistakes={
+        "gives what the request holds now": lambda n: _present(n, n.generated),
+        "gives all it holds at the end, today's part included": lambda n: _present(n, n.output),
+        "adds the whole response, the sampled part again": lambda n: n.output * token(n),
+        "counts query heads": lambda n: (n.output - n.generated) * token(n, **query_heads_for_kv(n)),
+        "keeps the key and forgets the value": lambda n: _room(n) / 2,
+        "keeps two bytes per element": lambda n: (n.output - n.generated) * token(n, element_bytes=2),
+        "keeps one byte per element": lambda n: (n.output - n.generated) * token(n, element_bytes=1),
+    },
+    hint="What it holds at the end, less what it holds now. The prompt is in both.",
+    solution=lambda n: [
+        "At the end:",
+        _end_working(n),
+        "Now:",
+        working(kv.positions_written, prompt=n.prompt, generated=n.generated),
+        f"Still to write: {n.output - n.generated:,} positions.",
+        token_working(n),
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.output - n.generated),
+    ],
+)
+
+
+def _admitted(n: Numbers, generated: int, memory: float | None = None, **changed: Any) -> int:
+    """Requests that fit, each sized with `generated` tokens sampled."""
+    positions = kv.positions_written(prompt=n.prompt, generated=generated)
+    size = kv.sequence_bytes(bytes_per_position=token(n, **changed), positions=positions)
+    return int(kv.sequences_that_fit(memory_bytes=n.gib * GIB if memory is None else memory, sequence_bytes=size))
+
+
+admission = Problem(
+    id="kv_cache/admission",
+    title="How many can finish",
+    level=3,
+    step=FINISH,
+    printed={"model": "llama-3.1-70b", "element": "bf16", "gib": 160, "prompt": 1024, "output": 1024},
+    choices={
+        "model": ALIKE,
+        "element": ("bf16", "fp8"),
+        "gib": (40, 160, 320),
+        "prompt": (512, 1024, 3000),
+        "output": (512, 1024, 4000),
+    },
+    possible=within_context,
+    ask=lambda n: (
+        f"{described(n)}. All GPUs together have {n.gib} GiB for its cache, in {n.element}. Every request has a "
+        f"prompt of {n.prompt:,} tokens and a response of {n.output:,}, and all arrive at once. How many can be "
+        "admitted so that each is sure to finish? Ignore page rounding."
+    ),
+    unit="requests",
+    exact=True,
+    answer=lambda n: _admitted(n, n.output),
+    mistakes={
+        "counts the prompt alone": lambda n: _admitted(n, 1),
+        "reads GiB as GB": lambda n: _admitted(n, n.output, memory=n.gib * 1e9),
+        "counts query heads": lambda n: _admitted(n, n.output, **query_heads_for_kv(n)),
+        "keeps two bytes per element": lambda n: _admitted(n, n.output, element_bytes=2),
+        "keeps one byte per element": lambda n: _admitted(n, n.output, element_bytes=1),
+        "rounds up": lambda n: _admitted(n, n.output) + 1,
+    },
+    hint="Size a request at its end, not at its start.",
+    solution=lambda n: [
+        f"Sized by the prompt alone, {_admitted(n, 1):,} would be admitted, and some could not finish.",
+        token_working(n),
+        _end_working(n),
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=_end_working(n).value),
+        working(kv.sequences_that_fit, memory_bytes=n.gib * GIB, sequence_bytes=_present(n, n.output)),
+    ],
+)
+
+# --- an open question ----------------------------------------------------------------------------
+
+
+def _history(n: Numbers) -> float:
+    return kv.sequence_bytes(bytes_per_position=token(n), positions=n.history)
+
+
+def _checklist(n: Numbers) -> list[str]:
+    everything = n.conversations * _history(n)
+    fits = "fits" if everything <= n.gib * GIB else "does not fit"
+    return [
+        f"Sizes one conversation first: {format_bytes(token(n))} a token, {format_bytes(_history(n))} in all.",
+        f"Compares the lot with the pool: {format_bytes(everything)} {fits} in {n.gib} GiB.",
+        "Separates what open conversations hold now from the room that running responses still need.",
+        "Admits a turn only if every running turn can finish: bytes held plus room to finish stay within the pool.",
+        "Says that an output limit is an upper bound: reserving it all wastes memory, promising less needs a way back.",
+        "Names that way back (preempt a request and compute it again, or move it to host memory) and who pays.",
+        "Treats idle conversations as a cache of their own: kept while there is room, least recently used out first.",
+        "Weighs keeping against dropping: what it costs to prefill a history again or to fetch it from host memory.",
+        "Counts a shared system prompt once.",
+        "Says what to watch: memory held, preemptions, prompt tokens found in the cache, time to first token.",
+    ]
+
+
+chat_service = Problem(
+    id="kv_cache/chat-service",
+    title="A chat service",
+    level="design",
+    step=FINISH,
+    printed={
+        "model": "llama-3.1-70b",
+        "element": "bf16",
+        "conversations": 100,
+        "history": 8000,
+        "output": 1000,
+        "gib": 160,
+    },
+    choices={
+        "model": ("llama-3.1-70b", "qwen2.5-72b", "llama-3.1-8b"),
+        "element": ("bf16", "fp8"),
+        "conversations": (100, 250, 1000),
+        "history": (4000, 8000, 20_000),
+        "output": (500, 1000, 2000),
+        "gib": (40, 160, 320),
+    },
+    possible=within_context,
+    ask=lambda n: (
+        f"A chat service on {geometry(n).name} keeps {n.conversations:,} conversations open, each about "
+        f"{n.history:,} tokens long. A user answers after a minute or so; a response has at most {n.output:,} tokens. "
+        f"The cache is {n.element}, and all GPUs together have {n.gib} GiB for it. What do you keep in the cache, and "
+        "what is your rule for admitting the next turn?"
+    ),
+    checklist=_checklist,
+    hint="Start with one conversation in bytes. Then ask who is writing now and who is only waiting.",
+    solution=lambda n: [
+        token_working(n),
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.history),
+        working(kv.sequences_that_fit, memory_bytes=n.gib * GIB, sequence_bytes=_history(n)),
+        f"Room for one response of {n.output:,} tokens:",
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.output),
+    ],
+)

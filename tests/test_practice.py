@@ -1,0 +1,572 @@
+"""Practice: every generated answer is derived a second time here, and the checker never praises a wrong one."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from calc import practice
+from calc.practice import Problem, Question, check
+from calc.practice._reading import read
+from calc.sources import load_json
+from calc.units import UnitError, format_bytes
+
+ROOT = Path(__file__).parents[1]
+SEEDS = range(120)
+PROBLEMS = {id: p for chapter in practice.chapters() for id, p in practice.problems(chapter).items()}
+NUMERIC = {id: p for id, p in PROBLEMS.items() if p.answer}
+KINDS = {"right", "right-unit-note", "mistake", "factor", "wrong", "unit", "unreadable"}
+
+
+# --- the second derivation: the published config fields and whole numbers, nothing of calc's formulas -----------
+
+BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
+
+
+def config(slug: str) -> dict:
+    facts = load_json("models", f"{slug}.json")["config"]
+    return facts.get("text_config", facts)
+
+
+def heads(slug: str) -> tuple[int, int, int]:
+    """Layers, KV heads, and elements of a head, the last as the family defines it."""
+    c = config(slug)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    return c["num_hidden_layers"], c.get("num_key_value_heads") or c["num_attention_heads"], size
+
+
+def token(n, kv_heads: int | None = None) -> int:
+    layers, stored, size = heads(n.model)
+    total = 0
+    for _ in range(layers):
+        for _ in ("key", "value"):
+            total += (kv_heads or stored) * size * BITS[n.element]
+    return total // 8
+
+
+def on_rank(n) -> int:
+    """The largest share any rank has when every rank serves its query heads with whole KV heads."""
+    stored, query = heads(n.model)[1], config(n.model)["num_attention_heads"]
+    group = query // stored
+    share = query // n.ranks
+    shares = [len({q // group for q in range(r * share, (r + 1) * share)}) for r in range(n.ranks)]
+    return token(n, kv_heads=max(shares)) * n.positions
+
+
+def with_scales(n) -> Fraction:
+    layers, stored, size = heads(n.model)
+    return Fraction(layers * stored * 2 * (size * 8 + 32), 8)
+
+
+def windows(n) -> list[int | None]:
+    """The window of each layer, None where it attends to everything."""
+    c, layers = config(n.model), heads(n.model)[0]
+    if "layer_types" in c:
+        return [c["sliding_window"] if kind == "sliding_attention" else None for kind in c["layer_types"]]
+    every = c.get("sliding_window_pattern") or {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6}[c["model_type"]]
+    return [None if layer % every == every - 1 else c["sliding_window"] for layer in range(layers)]
+
+
+def window_bytes(n, freed: bool) -> int:
+    _, stored, size = heads(n.model)
+    kept = [n.positions if w is None or not freed else min(w, n.positions) for w in windows(n)]
+    return sum(kept) * stored * size * 2 * BITS[n.element] // 8
+
+
+def simulated_positions(prompt: int, output: int) -> int:
+    """Run the decoding loop: each step writes the newest token and samples the next."""
+    cache, sampled = prompt, 1  # prefill writes the prompt and samples the first token
+    while sampled < output:
+        cache, sampled = cache + 1, sampled + 1
+    return cache
+
+
+def pages(n) -> int:
+    memory = Fraction(str(n.gib)) * 2**30
+    return math.floor(memory / (token(n) * n.block)) * n.block
+
+
+def admitted(n) -> int:
+    memory, one = n.gib * 2**30, token(n) * simulated_positions(n.prompt, n.output)
+    count = 0
+    while memory >= one:
+        memory, count = memory - one, count + 1
+    return count
+
+
+SECOND = {
+    "kv_cache/one-token": token,
+    "kv_cache/head-dim": token,
+    "kv_cache/conversation": lambda n: token(n) * n.positions,
+    "kv_cache/quantized-weights": lambda n: token(n) * n.positions,
+    "kv_cache/log-token": token,
+    "kv_cache/log-heads": lambda n: heads(n.model)[1],
+    "kv_cache/tokens-fit": pages,
+    "kv_cache/per-rank": on_rank,
+    "kv_cache/latent": lambda n: (
+        n.positions
+        * config(n.model)["num_hidden_layers"]
+        * (config(n.model)["kv_lora_rank"] + config(n.model)["qk_rope_head_dim"])
+        * 2
+    ),
+    "kv_cache/scales": with_scales,
+    "kv_cache/window": lambda n: window_bytes(n, freed=True),
+    "kv_cache/uniform-pages": lambda n: Fraction(window_bytes(n, freed=False), window_bytes(n, freed=True)),
+    "kv_cache/finish-positions": lambda n: simulated_positions(n.prompt, n.output),
+    "kv_cache/room-to-finish": lambda n: (
+        token(n) * (simulated_positions(n.prompt, n.output) - simulated_positions(n.prompt, n.generated))
+    ),
+    "kv_cache/admission": admitted,
+}
+
+
+def test_every_numeric_problem_has_a_second_derivation():
+    assert set(SECOND) == set(NUMERIC)
+
+
+@pytest.mark.parametrize("id", NUMERIC)
+def test_answer_equals_second_derivation(id):
+    for seed in SEEDS:
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+# Printed values, found in public: see evidence in each problem's comment and in the chapter.
+PUBLISHED = {
+    "kv_cache/one-token": 327_680,  # DeepSeek-V3 hardware paper, arXiv:2505.09343, table 1: 327.680 KB
+    "kv_cache/quantized-weights": 57_344 * 3072,  # vllm-project/vllm#22291 measured 0.16 GB a request
+    "kv_cache/log-token": 524_288,  # NVIDIA/TensorRT-LLM#1400
+    "kv_cache/tokens-fit": 5632,  # vllm-project/tpu-inference#223: "estimated maximum model length is 5632"
+    "kv_cache/latent": 70_272 * 8192,  # arXiv:2505.09343, table 1: 70.272 KB a token
+}
+
+
+@pytest.mark.parametrize("id", PUBLISHED)
+def test_printed_answer_is_the_published_one(id):
+    assert PROBLEMS[id].answer(PROBLEMS[id].draw(0)) == PUBLISHED[id]
+
+
+# --- the problems themselves --------------------------------------------------------------------------------
+
+
+def test_chapter_has_easy_hard_and_design_problems():
+    levels = [p.level for p in practice.problems("kv_cache").values()]
+    assert len(levels) >= 9
+    assert {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_draws_repeat_vary_and_leave_the_printed_numbers(id):
+    problem = PROBLEMS[id]
+    drawn = [vars(problem.draw(seed)) for seed in SEEDS]
+    assert drawn == [vars(problem.draw(seed)) for seed in SEEDS]
+    assert drawn[0] == dict(problem.printed)
+    assert dict(problem.printed) not in drawn[1:]
+    assert len({json.dumps(d) for d in drawn}) >= 8
+    assert all(problem.possible(problem.draw(seed)) for seed in SEEDS)
+
+
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_no_sequence_is_longer_than_its_model_allows(id):
+    if id in {"kv_cache/log-token", "kv_cache/log-heads"}:
+        return  # those positions belong to many sequences
+    for seed in SEEDS:
+        n = vars(PROBLEMS[id].draw(seed))
+        if "model" in n:
+            longest = config(n["model"]).get("max_position_embeddings", math.inf)
+            assert n.get("positions", 0) + n.get("prompt", n.get("history", 0)) + n.get("output", 0) <= longest
+
+
+def test_a_seed_gives_the_same_numbers_for_ever():
+    """A link carries a seed: the draw must not depend on the version of Python."""
+    assert vars(PROBLEMS["kv_cache/finish-positions"].draw(7)) == {"prompt": 37, "output": 128}
+
+
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_text_is_complete(id):
+    for seed in range(12):
+        question = Question(PROBLEMS[id], seed)
+        for text in (question.text, question.hint, *question.solution().text, *question.checklist()):
+            assert text.strip() and "{" not in text and "nan" not in text.split()
+        assert question.problem.step_label.startswith("Step ")
+
+
+@pytest.mark.parametrize("id", NUMERIC)
+def test_solution_ends_in_the_answer(id):
+    for seed in range(30):
+        question = Question(PROBLEMS[id], seed)
+        shown = question.check(exact_text(question)).message.removeprefix("Right: ").rstrip(".")
+        number = shown.split()[0].rstrip("×")
+        assert any(number in line for line in question.solution().text[-2:]), (shown, question.solution().text)
+
+
+def test_design_question_has_a_checklist_and_no_number():
+    question = practice.problem("kv_cache/chat-service")
+    assert len(question.checklist()) >= 6
+    assert "checklist" in question.check("250 GiB").message
+    assert not question.check("250 GiB").right
+
+
+# --- right answers ------------------------------------------------------------------------------------------
+
+
+def exact_text(question: Question, value: float | None = None) -> str:
+    target = question.problem.answer(question.numbers) if value is None else value
+    return f"{target!r} {question.problem.unit}"
+
+
+@pytest.mark.parametrize("id", NUMERIC)
+def test_right_answer_is_right_however_written(id):
+    for seed in SEEDS:
+        question = Question(PROBLEMS[id], seed)
+        target = question.problem.answer(question.numbers)
+        texts = [exact_text(question)]
+        if question.problem.unit == "B":
+            texts += [
+                f"{target:,.0f} bytes",
+                format_bytes(target),
+                f"≈ {target / 2**20:.4g}MiB",
+                f"{target / 1024} kib",
+            ]
+            decimal = question.check(f"{target / 1e6:.5g} MB")
+            assert (decimal.right, decimal.kind) == (True, "right-unit-note")
+            assert question.check(f"{target * 8} bit").kind == "right-unit-note"
+        elif question.problem.unit == "x":
+            texts += [f"{target:.3g}", f"{target:.3g}×", f"{100 * target:.4g}%", f"{target:.4g} times"]
+        else:
+            texts += [f"{target}", f"{target:,}", f"= {target} {question.problem.unit}."]
+        for text in texts:
+            verdict = question.check(text)
+            assert (verdict.right, verdict.kind) == (True, "right"), (seed, text, verdict)
+
+
+ONE = practice.problem("kv_cache/one-token")  # 320 KiB
+LONG = practice.problem("kv_cache/conversation")  # 5 GiB
+LAST = practice.problem("kv_cache/finish-positions")  # 1,199 positions
+RATIO = practice.problem("kv_cache/uniform-pages")  # 5.333×
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "kind", "words"),
+    [
+        (ONE, "320 KiB", "right", "Right: 320 KiB."),
+        (ONE, "327680 B", "right", "Right: 320 KiB."),
+        (ONE, "327,680 bytes", "right", "Right"),
+        (ONE, "327 680 B", "right", "Right"),
+        (ONE, "0.3125 MiB", "right", "Right"),
+        (ONE, "320 KiB/token", "right", "Right"),
+        (ONE, "about 320 KiB per position.", "right", "Right"),
+        (ONE, "3.2768e5 B", "right", "Right"),
+        (ONE, "3.2768×10^5 B", "right", "Right"),
+        (ONE, "328 kB", "right-unit-note", "Right, in decimal units; the book uses binary ones here: 320 KiB."),
+        (ONE, "2,621,440 bit", "right-unit-note", "Right, in bits"),
+        (ONE, "320 kB", "unit", "right for KiB, not kB: 2.3% low"),
+        (ONE, "2.5 MiB", "mistake", "8× high: that counts query heads"),
+        (ONE, "2.5 MB", "mistake", "(and MB for MiB)"),
+        (ONE, "160 KiB", "mistake", "2× low: that keeps the key and forgets the value, or keeps one byte per element."),
+        (ONE, "4 KiB", "mistake", "80× low: that counts one layer. Back to Step"),
+        (ONE, "320 MiB", "factor", "1,024× high: the number is right for KiB, not MiB."),
+        (ONE, "320 B", "factor", "1,024× low"),
+        (ONE, "3.125 MiB", "factor", "10× high: the digits are right. Check the decimal point."),
+        (ONE, "3.3 MiB", "wrong", "10.6× high"),
+        (ONE, "326 kB", "right-unit-note", "Right"),
+        (ONE, "325 KiB", "wrong", "Close: 1.6% high. Check the rounding."),
+        (ONE, "330 KiB", "wrong", "3.1% high. See the hint"),
+        (ONE, "700 KiB", "wrong", "2.19× high. See the hint, or go back to Step"),
+        (ONE, "327680", "unit", "327,680 of what? Add a unit: B, KiB, MiB or GiB."),
+        (ONE, "1e5", "unit", "100,000 of what?"),
+        (ONE, "320 tokens", "unit", "asks for bytes"),
+        (ONE, "12 ms", "unit", "asks for bytes"),
+        (ONE, "0 B", "wrong", "zero"),
+        (LONG, "5 GiB", "right", "Right: 5 GiB."),
+        (LONG, "5.4 GB", "right-unit-note", "Right, in decimal units"),
+        (LONG, "5.0 GB", "unit", "right for GiB, not GB: 6.9% low"),
+        (LONG, "5.37 GiB", "unit", "right for GB, not GiB: 7.4% high"),
+        (LONG, "40 GiB", "mistake", "8× high: that counts query heads"),
+        (LONG, "10 GiB", "mistake", "2× high: that keeps two bytes per element"),
+        (LONG, "5 GiB per token", "unreadable", "unit"),
+        (LAST, "1199", "right", "Right: 1,199 positions."),
+        (LAST, "1,199 tokens", "right", "Right"),
+        (LAST, "1200 positions", "mistake", "1 position too many: that writes the last token too."),
+        (LAST, "1190", "wrong", "9 positions too few"),
+        (LAST, "11990", "factor", "10× high: the digits are right. Check the decimal point."),
+        (LAST, "1199 blocks", "unit", "asks for a number of positions"),
+        (LAST, "1199 B", "unit", "asks for a number of positions"),
+        (RATIO, "5.3x", "right", "Right: 5.333×."),
+        (RATIO, "533%", "right", "Right"),
+        (RATIO, "0.1875", "mistake", "turns the ratio around"),
+        (RATIO, "5.3 tokens", "unit", "ratio"),
+    ],
+)
+def test_verdict(question, text, kind, words):
+    verdict = question.check(text)
+    assert (verdict.kind, verdict.right) == (kind, kind.startswith("right")), verdict
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("", "type a number and its unit"),
+        ("   ", "type a number and its unit"),
+        ("KiB", "type a number and its unit"),
+        ("a lot", "type a number and its unit"),
+        ("NaN KiB", "type a finite number"),
+        ("inf", "type a finite number"),
+        ("∞ B", "type a finite number"),
+        ("-320 KiB", "negative"),
+        ("−320 KiB", "negative"),
+        ("5-6 GiB", "commit to one"),
+        ("5–6 GiB", "commit to one"),
+        ("5 to 6 GiB", "commit to one"),
+        ("between 5 and 6 GiB", "commit to one"),
+        ("5 ± 1 GiB", "commit to one"),
+        ("5 GiB or 6 GiB", "commit to one"),
+        ("5...6 GiB", "point for decimals"),
+        ("2*80*8*128*2 B", "work it out"),
+        ("2^18 B", "work it out"),
+        ("1/2 GiB", "work it out"),
+        ("5,4 GB", "point for decimals"),
+        ("1.234,5 B", "point for decimals"),
+        ("5.4.3 GB", "point for decimals"),
+        ("5 Gb", "bits or bytes"),
+        ("5 florins", "Unknown unit"),
+        ("5 <b>GiB</b>", "Unknown unit"),
+        ("1e400 B", "too large"),
+        ("9" * 61 + " B", "63 characters"),
+        ("1" * 10_000, "10,000 characters"),
+        (None, "as text"),
+        (320, "as text"),
+    ],
+)
+def test_unreadable_answers_say_what_to_type(text, remedy):
+    verdict = ONE.check(text)
+    assert (verdict.right, verdict.kind) == (False, "unreadable")
+    assert remedy in verdict.message
+    assert not verdict.message[0].islower() and verdict.message.endswith(".")
+    assert "320" not in verdict.message.replace(repr(text), "") or "-320" in str(text)
+
+
+# --- wrong answers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", NUMERIC)
+def test_each_mistake_is_recognized_and_named(id):
+    problem, named = PROBLEMS[id], set()
+    for seed in SEEDS:
+        question = Question(problem, seed)
+        n, target = question.numbers, problem.answer(question.numbers)
+        for name, mistake in problem.mistakes.items():
+            value = mistake(n)
+            if not value:
+                continue
+            verdict = question.check(f"{value} {problem.unit}" if problem.exact else f"{value:.9f} {problem.unit}")
+            if value == target if problem.exact else abs(value - target) <= 0.01 * target:
+                assert verdict.right
+                continue
+            assert not verdict.right
+            if verdict.kind != "unit":  # a value that is the answer in GB comes first
+                assert verdict.kind == "mistake" and name in verdict.message, (seed, name, verdict)
+                assert "Back to Step" in verdict.message
+                named.add(name)
+    assert named == set(problem.mistakes), "a mistake that never shows is not worth its line"
+
+
+def test_mistakes_that_coincide_are_both_named():
+    coinciding = ONE.check("160 KiB").message
+    assert "forgets the value" in coinciding and "one byte per element" in coinciding
+
+
+def test_a_mistake_that_changes_nothing_is_not_held_against_the_reader():
+    """Multi-head attention: query heads are the KV heads."""
+    mha = next(Question(ONE.problem, s) for s in SEEDS if ONE.problem.draw(s).model == "llama-2-13b")
+    target = mha.problem.answer(mha.numbers)
+    assert mha.problem.mistakes["counts query heads"](mha.numbers) == target
+    assert mha.check(f"{target} B").right
+
+
+UNITS_OF_B = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def rounded(value: Fraction, digits: int) -> set[Fraction]:
+    """A value rounded to significant digits; both neighbors of a tie."""
+    exact = Decimal(value.numerator) / Decimal(value.denominator)
+    place = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    return {Fraction(exact.quantize(place, rounding=r)) for r in (ROUND_HALF_UP, ROUND_HALF_DOWN)}
+
+
+@given(
+    id=st.sampled_from(sorted(i for i, p in NUMERIC.items() if p.unit == "B")),
+    seed=st.integers(0, 40),
+    off=st.one_of(st.floats(0.9, 1.1), st.floats(1e-4, 1e4), st.sampled_from([1.0, 0.5, 2.0, 8.0, 1.024, 1.0737])),
+    digits=st.integers(1, 7),
+    unit=st.sampled_from(sorted(UNITS_OF_B)),
+)
+def test_right_exactly_when_within_tolerance(id, seed, off, digits, unit):
+    question = Question(PROBLEMS[id], seed)
+    target = Fraction(SECOND[id](question.numbers)) / UNITS_OF_B[unit]
+    text = f"{float(target) * off:.{digits - 1}e}"
+    number = Fraction(text)
+    error = abs(number - target) / target
+    assume(abs(error - Fraction(1, 100)) > Fraction(1, 10**9))
+    right = error < Fraction(1, 100) or (digits >= 2 and number in rounded(target, digits))
+    verdict = question.check(f"{text} {unit}")
+    assert verdict.right == right, (text, unit, float(target), verdict)
+    assert verdict.right == (verdict.kind in {"right", "right-unit-note"})
+
+
+@given(
+    id=st.sampled_from(sorted(i for i, p in NUMERIC.items() if p.exact)),
+    seed=st.integers(0, 40),
+    off=st.integers(-50, 50),
+)
+def test_exact_counts_allow_no_slack(id, seed, off):
+    question = Question(PROBLEMS[id], seed)
+    target = SECOND[id](question.numbers)
+    assume(target + off >= 0)
+    assert question.check(f"{target + off}").right == (off == 0)
+
+
+ANSWERS = st.one_of(
+    st.text(max_size=80),
+    st.from_regex(r"[≈~= ]{0,2}[+−-]?[0-9]{0,30}[.,]?[0-9]{0,10}(e[+-]?[0-9]{1,4})? ?[A-Za-z%×/]{0,8}", fullmatch=True),
+    st.builds("{} {}".format, st.floats(), st.sampled_from(["B", "PiB", "bit", "x", "tokens", "%", "GB", "heads"])),
+    st.integers(),
+    st.none(),
+)
+
+
+@given(id=st.sampled_from(sorted(PROBLEMS)), seed=st.integers(0, 40), answer=ANSWERS)
+@example(id="kv_cache/one-token", seed=0, answer="1.0e300 B")
+@example(id="kv_cache/one-token", seed=0, answer="1e-320 B")
+@example(id="kv_cache/finish-positions", seed=0, answer="9" * 58)
+def test_any_answer_gets_a_verdict(id, seed, answer):
+    verdict = check(PROBLEMS[id], answer, seed)
+    assert verdict.kind in KINDS
+    assert verdict.message.strip() and verdict.message.endswith(".")
+    assert verdict.right == verdict.kind.startswith("right")
+    if verdict.right:
+        target, value = PROBLEMS[id].answer(PROBLEMS[id].draw(seed)), read(answer, PROBLEMS[id].per).value
+        assert abs(value - target) <= 0.05 * target
+
+
+@given(st.text(max_size=100))
+def test_reader_reads_a_number_or_refuses(text):
+    try:
+        amount = read(text)
+    except UnitError as error:
+        assert str(error)
+    else:
+        assert math.isfinite(amount.value) and amount.value >= 0
+
+
+# --- the page -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_json_poses_and_checks(id):
+    asked = json.loads(practice.ask_json(id, 3))
+    question = practice.problem(id, 3)
+    assert asked["ok"] and asked["ask"] == question.text and asked["html"] == question._repr_html_()
+    assert tuple(asked["solution"]) == question.solution().text
+    assert (asked["id"], asked["seed"], asked["step"]) == (id, 3, question.problem.step)
+    verdict = json.loads(practice.check_json(id, 3, "3 GiB"))
+    assert verdict["ok"] and verdict["message"] == question.check("3 GiB").message
+
+
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=40), st.lists(st.integers(), max_size=2)
+)
+
+
+@given(id=st.one_of(ODD, st.sampled_from(sorted(PROBLEMS))), seed=ODD, answer=ODD)
+def test_json_never_raises(id, seed, answer):
+    for text in (practice.ask_json(id, seed), practice.check_json(id, seed, answer)):
+        result = json.loads(text)
+        assert isinstance(result["ok"], bool)
+        assert result["ok"] or result["message"]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "1", None, 2**60])
+def test_impossible_seed_is_refused(seed):
+    with pytest.raises(practice.PracticeError, match="wanted a whole number"):
+        practice.problem("kv_cache/one-token", seed)
+    assert not json.loads(practice.ask_json("kv_cache/one-token", seed))["ok"]
+
+
+@pytest.mark.parametrize(
+    ("id", "words"),
+    [
+        ("kv_cache/one-tokn", "did you mean kv_cache/one-token"),
+        ("kvcache/one-token", "did you mean kv_cache/one-token"),
+        ("one-token", "kv_cache/one-token"),
+        ("../../etc", "no problem"),
+        ("_check/x", "no problem"),
+        (7, "named by text"),
+    ],
+)
+def test_unknown_problem_names_the_closest(id, words):
+    with pytest.raises(practice.PracticeError, match=words):
+        practice.problem(id)
+
+
+def test_unknown_chapter_is_refused():
+    with pytest.raises(practice.PracticeError, match="kv_cache"):
+        practice.problems("_check")
+
+
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_html_reads_without_a_script(id):
+    question = practice.problem(id)
+    html = question._repr_html_()
+    assert html == practice.problem(id)._repr_html_()
+    assert "\n\n" not in html
+    (box,) = BeautifulSoup(html, "html.parser").find_all("div")
+    assert box["class"] == ["practice"]
+    assert (box["data-problem"], box["data-seed"]) == (id, "0")
+    assert box.find(id=box["aria-labelledby"]).get_text().startswith(question.problem.title)
+    assert box.find(class_="practice-ask").get_text() == question.text
+    summaries = [s.get_text() for s in box.select("details > summary")]
+    assert summaries[0] == "Hint" and summaries[-1] == "Worked solution"
+    assert ("What a strong answer contains" in summaries) == (question.problem.level == "design")
+    assert [li.get_text() for li in box.select(".practice-solution li")] == list(question.solution().text)
+
+
+def test_text_is_escaped():
+    nasty = '<img src=x onerror="alert(1)">&'
+    problem = Problem(
+        id="kv_cache/x", title=nasty, level=1, step="kv_cache#step-1", printed={}, ask=lambda n: nasty, hint=nasty,
+        solution=lambda n: [nasty], checklist=lambda n: [nasty],
+    )  # fmt: skip
+    soup = BeautifulSoup(Question(problem)._repr_html_(), "html.parser")
+    assert not soup.find("img")
+    assert soup.get_text().count(nasty) == 5
+    assert not BeautifulSoup(ONE.check("5 <img>")._repr_html_(), "html.parser").find("img")
+
+
+def test_notebook_reader_can_check_ask_again_and_see_the_working():
+    assert str(ONE.check("320 KiB")) == "Right: 320 KiB."
+    assert ONE.again().seed == 1 and ONE.again(9).seed == 9 and ONE.again(0) == ONE
+    assert ONE.text in repr(ONE)
+    assert "327,680 B = 320 KiB" in str(ONE.solution())
+    assert ONE.solution()._repr_markdown_().startswith("$$")
+
+
+def test_runs_on_the_standard_library_alone():
+    """The page has no other: neither pint nor numpy is installed there."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from calc.practice import problem; " + (
+        "print(problem('kv_cache/one-token').check('320 KiB'), sorted({'pint', 'numpy', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "Right: 320 KiB. []"
