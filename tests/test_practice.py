@@ -202,6 +202,14 @@ def test_text_is_complete(id):
         assert question.problem.step_label.startswith("Step ")
 
 
+@pytest.mark.parametrize("id", PROBLEMS)
+def test_the_chapter_has_the_step(id):
+    chapter, _, step = PROBLEMS[id].step.partition("#step-")
+    (notebook,) = (ROOT / "book").glob(f"*/{chapter}.ipynb")
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    assert any(f"### Step {step} ·" in "".join(cell["source"]) for cell in cells)
+
+
 @pytest.mark.parametrize("id", NUMERIC)
 def test_solution_ends_in_the_answer(id):
     for seed in range(30):

@@ -8,8 +8,8 @@ from typing import Any
 from calc import kv_cache as kv
 from calc.practice._problem import Problem
 from calc.practice.kv_cache._model import (
-    KINDS,
     RANKS,
+    WINDOW,
     WINDOWED,
     attention,
     described,
@@ -22,8 +22,6 @@ from calc.practice.kv_cache._model import (
 )
 from calc.units import format_bytes, significant
 from calc.working import Working, working
-
-# --- ranks and other kinds of layer --------------------------------------------------------------
 
 per_rank = Problem(
     id="kv_cache/per-rank",
@@ -85,7 +83,7 @@ latent = Problem(
     id="kv_cache/latent",
     title="A latent on every rank",
     level=2,
-    step=KINDS,
+    step=RANKS,
     printed={"model": "deepseek-v3", "element": "bf16", "ranks": 8, "positions": 8192},
     choices={
         "model": ("deepseek-v3", "deepseek-v2", "deepseek-v2-lite", "kimi-k2"),
@@ -170,7 +168,7 @@ window = Problem(
     id="kv_cache/window",
     title="Windows that let go",
     level=3,
-    step=KINDS,
+    step=WINDOW,
     **WINDOWS,
     ask=lambda n: f"{_window_ask(n)} The engine frees what has left a window. How much stays in the cache?",
     answer=_resident,
@@ -194,7 +192,7 @@ uniform_pages = Problem(
     id="kv_cache/uniform-pages",
     title="Pages that ignore windows",
     level=3,
-    step=KINDS,
+    step=WINDOW,
     **WINDOWS,
     ask=lambda n: (
         f"{_window_ask(n)} One engine frees what has left a window; another keeps a page of every layer for every "

@@ -12,7 +12,7 @@ from calc.models import ModelGeometry, load
 from calc.working import Working, working
 
 # The chapter's steps that the problems return to.
-ONE_TOKEN, SEQUENCE, RANKS, KINDS, FINISH = (f"kv_cache#step-{number}" for number in (2, 3, 4, 5, 6))
+TOKEN, POSITIONS, FINISH, RANKS, FIT, WINDOW = (f"kv_cache#step-{number}" for number in range(2, 8))
 
 GIB = 1024**3
 ALIKE = ("llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "llama-2-13b", "qwen2.5-72b", "mixtral-8x7b")

@@ -10,7 +10,9 @@ from calc.practice._problem import Problem
 from calc.practice.kv_cache._model import (
     ALIKE,
     FINISH,
+    FIT,
     GIB,
+    POSITIONS,
     described,
     geometry,
     layout,
@@ -22,8 +24,6 @@ from calc.practice.kv_cache._model import (
 from calc.units import format_bytes
 from calc.working import Working, working
 
-# --- now, and until the response is finished -----------------------------------------------------
-
 
 def _end_working(n: Numbers) -> Working:
     return working(kv.positions_written, prompt=n.prompt, generated=n.output)
@@ -33,7 +33,7 @@ finish_positions = Problem(
     id="kv_cache/finish-positions",
     title="The last token",
     level=1,
-    step=FINISH,
+    step=POSITIONS,
     printed={"prompt": 1000, "output": 200},
     choices={"prompt": (37, 512, 1000, 2048, 6000), "output": (20, 128, 200, 500, 1024)},
     ask=lambda n: (
@@ -114,7 +114,7 @@ admission = Problem(
     id="kv_cache/admission",
     title="How many can finish",
     level=3,
-    step=FINISH,
+    step=FIT,
     printed={"model": "llama-3.1-70b", "element": "bf16", "gib": 160, "prompt": 1024, "output": 1024},
     choices={
         "model": ALIKE,
@@ -178,7 +178,7 @@ chat_service = Problem(
     id="kv_cache/chat-service",
     title="A chat service",
     level="design",
-    step=FINISH,
+    step=FIT,
     printed={
         "model": "llama-3.1-70b",
         "element": "bf16",

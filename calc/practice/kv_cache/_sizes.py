@@ -9,10 +9,10 @@ from calc import kv_cache as kv
 from calc.practice._problem import Problem
 from calc.practice.kv_cache._model import (
     ALIKE,
+    FIT,
     GIB,
-    ONE_TOKEN,
     OWN_HEAD_DIM,
-    SEQUENCE,
+    TOKEN,
     attention,
     described,
     element_mistakes,
@@ -29,13 +29,11 @@ from calc.practice.kv_cache._model import (
 from calc.units import format_bytes
 from calc.working import working
 
-# --- one token -----------------------------------------------------------------------------------
-
 one_token = Problem(
     id="kv_cache/one-token",
     title="One token",
     level=1,
-    step=ONE_TOKEN,
+    step=TOKEN,
     printed={"model": "qwen2.5-72b", "element": "bf16"},
     choices={"model": ALIKE, "element": ("bf16", "fp8")},
     ask=lambda n: f"{described(n)}. The cache is {n.element}. What does one token leave in it, all layers together?",
@@ -63,7 +61,7 @@ head_dim = Problem(
     id="kv_cache/head-dim",
     title="Read the config",
     level=2,
-    step=ONE_TOKEN,
+    step=TOKEN,
     printed={"model": "mistral-nemo", "element": "bf16"},
     choices={"model": OWN_HEAD_DIM, "element": ("bf16", "fp8", "fp32")},
     ask=lambda n: (
@@ -88,7 +86,7 @@ scales = Problem(
     id="kv_cache/scales",
     title="Eight bits with scales",
     level=3,
-    step=ONE_TOKEN,
+    step=TOKEN,
     printed={"model": "llama-3.1-8b", "element": "int8 + head scales"},
     choices={"model": ALIKE + OWN_HEAD_DIM, "element": ("int8 + head scales", "fp8 + head scales")},
     ask=lambda n: (
@@ -122,7 +120,7 @@ conversation = Problem(
     id="kv_cache/conversation",
     title="A long conversation",
     level=1,
-    step=SEQUENCE,
+    step=TOKEN,
     printed={"model": "qwen2.5-72b", "element": "fp8", "positions": 32_768},
     choices={"model": ALIKE, "element": ("fp8", "bf16"), "positions": (2048, 4096, 8192, 12_000, 24_000, 32_768)},
     possible=within_context,
@@ -140,7 +138,7 @@ quantized_weights = Problem(
     id="kv_cache/quantized-weights",
     title="Quantized weights",
     level=2,
-    step=SEQUENCE,
+    step=TOKEN,
     printed={"model": "qwen2.5-7b", "element": "bf16", "weights": "int8", "positions": 3072},
     choices={
         "model": ("qwen2.5-7b", *ALIKE),
@@ -185,7 +183,7 @@ log_token = Problem(
     id="kv_cache/log-token",
     title="What the log implies",
     level=2,
-    step=SEQUENCE,
+    step=TOKEN,
     **LOGS,
     ask=lambda n: f"An engine on one GPU starts with {_log(n)} What does one token cost?",
     per=("token", "position"),
@@ -209,7 +207,7 @@ log_heads = Problem(
     id="kv_cache/log-heads",
     title="Heads from the log",
     level=3,
-    step=ONE_TOKEN,
+    step=TOKEN,
     **LOGS,
     ask=lambda n: (
         f"An engine on one GPU starts with {_log(n)} The model has {attention(n)[1]} layers and heads of "
@@ -249,7 +247,7 @@ tokens_fit = Problem(
     id="kv_cache/tokens-fit",
     title="How many tokens fit",
     level=2,
-    step=SEQUENCE,
+    step=FIT,
     # 0.71 GiB in pages of 256 tokens: an error message in vllm-project/tpu-inference pull request 223
     printed={"model": "llama-3.1-8b", "element": "bf16", "gib": 0.71, "block": 256},
     choices={
