@@ -1,0 +1,109 @@
+"""Every published value and field case against the library. A row's id names the test."""
+
+import json
+import re
+from datetime import date
+
+import pytest
+
+from calc.published import ROLES, FieldCase, Row, call, evaluate, field_cases, ratio, rows
+from calc.units import CalcError
+
+ALL = rows() + field_cases()
+
+
+def near(value: float, wanted: float, tolerance: float) -> bool:
+    """Within the tolerance, give or take the rounding of floats."""
+    return abs(value - wanted) <= tolerance + 1e-12 * abs(wanted)
+
+
+def by_id(entries):
+    return pytest.mark.parametrize("entry", entries, ids=[entry.id for entry in entries])
+
+
+@by_id(rows())
+def test_computed_value_is_the_one_printed_or_the_right_one(entry: Row):
+    assert near(evaluate(entry), entry.expected, entry.tolerance)
+
+
+@by_id([row for row in rows() if row.role == "erratum"])
+def test_erratum_is_really_off(entry: Row):
+    assert not near(evaluate(entry), entry.printed, entry.tolerance)
+    assert entry.reason
+
+
+@by_id([row for row in rows() if row.role == "label"])
+def test_printed_unit_is_really_wrong(entry: Row):
+    assert entry.printed_unit != entry.unit
+    assert not near(evaluate(entry, entry.printed_unit), entry.printed, entry.tolerance)
+
+
+@by_id(rows())
+def test_row_is_complete(entry: Row):
+    assert entry.role in ROLES
+    assert (entry.right is not None) == (entry.role == "erratum")
+    assert entry.topic and entry.quantity and entry.source and entry.tolerance_reason
+    assert re.fullmatch(r"https://\S+", entry.url)
+    assert entry.tolerance >= 0
+    if entry.checked:
+        assert date.fromisoformat(entry.checked) <= date.today()
+
+
+@by_id(field_cases())
+def test_field_case_has_the_answer_given(entry: FieldCase):
+    assert near(evaluate(entry), entry.value, entry.tolerance)
+
+
+@by_id([case for case in field_cases() if case.wrong is not None])
+def test_field_case_mistake_is_off_by_the_factor_given(entry: FieldCase):
+    assert not near(evaluate(entry), entry.wrong, entry.tolerance)
+    assert entry.factor == pytest.approx(entry.wrong / entry.value, rel=1e-3)
+    assert entry.mistake
+
+
+@by_id(field_cases())
+def test_field_case_is_complete(entry: FieldCase):
+    assert entry.topic and entry.situation and entry.quantity and entry.tolerance_reason
+    assert (entry.wrong is None) == (entry.factor is None)
+    assert all(re.fullmatch(r"https://github\.com/\S+/(issues|pull)/\d+", url) for url in entry.url.split())
+
+
+def test_ids_are_unique():
+    ids = [entry.id for entry in ALL]
+    assert len(ids) == len(set(ids))
+
+
+def test_all_roles_occur():
+    assert {row.role for row in rows()} == set(ROLES)
+
+
+@by_id(ALL)
+def test_entry_names_a_formula_and_not_its_result(entry):
+    assert entry.arguments, "a row without arguments recomputes nothing"
+    assert json.loads(json.dumps(dict(entry.arguments))) == entry.arguments
+
+
+def test_nested_calls_amounts_and_parts_of_a_result():
+    one = {"calc.kv_cache.bytes_per_position": {"layers": 80, "kv_heads": 8, "head_dim": 128, "element_bytes": 2}}
+    assert call("calc.kv_cache.positions_that_fit", {"memory_bytes": "10 GiB", "bytes_per_position": one}) == 32768
+    assert call("calc.hardware.accelerator().links.nvlink.to_one_peer", {"slug": "h100-sxm"}) == 450e9
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        ("os.system", {}, "no function of calc"),
+        ("calc.kv_cache", {}, "no function of calc"),
+        ("calc.kv_cache.nothing", {}, "has no 'nothing'"),
+        ("calc.kv_cache.__loader__", {}, "has no '__loader__'"),
+        ("calc.hardware.accelerator().peaks.fp4", {"slug": "h100-sxm"}, "has no 'fp4'"),
+    ],
+)
+def test_call_refuses_what_is_no_formula(function, arguments, message):
+    with pytest.raises(CalcError, match=re.escape(message)):
+        call(function, arguments)
+
+
+def test_ratio_refuses_zero():
+    with pytest.raises(CalcError, match="to is 0"):
+        ratio(of=1, to=0)
