@@ -396,6 +396,15 @@ def test_mistakes_that_coincide_are_both_named():
     assert "forgets the value" in coinciding and "one byte per element" in coinciding
 
 
+def test_gb_for_gib_is_said_before_a_mistake_of_the_same_size():
+    problem = Problem(
+        id="kv_cache/x", title="x", level=1, step="kv_cache#step-2", printed={}, ask=lambda n: "x", hint="x",
+        solution=lambda n: [], answer=lambda n: 2**30, mistakes={"forgets 74 million bytes": lambda n: 10**9},
+    )  # fmt: skip
+    assert Question(problem).check("1.00 GB").kind == "unit"
+    assert Question(problem).check("1,000,000 kB").kind == "mistake"
+
+
 def test_a_mistake_that_changes_nothing_is_not_held_against_the_reader():
     """Multi-head attention: query heads are the KV heads."""
     mha = next(Question(ONE.problem, s) for s in SEEDS if ONE.problem.draw(s).model == "llama-2-13b")
