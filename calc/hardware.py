@@ -299,13 +299,13 @@ def accelerator(slug: str) -> Accelerator:
     >>> accelerator("h100")
     Traceback (most recent call last):
         ...
-    calc.units.CalcError: no accelerator 'h100': did you mean h100-sxm or h100-nvl or h100-pcie?
+    calc.units.CalcError: no accelerator 'h100' in the catalogue; did you mean h100-sxm or h100-nvl or h100-pcie?
     """
     known = accelerators()
     if slug not in known:
-        close = " or ".join(difflib.get_close_matches(str(slug).lower(), known))
-        hint = f"did you mean {close}?" if close else f"use {', '.join(known)}"
-        raise CalcError(f"no accelerator {slug!r:.40}: {hint}")
+        close = " or ".join(difflib.get_close_matches(str(slug)[:80].lower(), known))
+        hint = f"did you mean {close}?" if close else f"it has {', '.join(known)}"
+        raise CalcError(f"no accelerator {slug!r:.40} in the catalogue; {hint}")
     return _accelerator(slug)
 
 
