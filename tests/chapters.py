@@ -56,10 +56,14 @@ class Run:
     refusal: CalcError | None = None
 
     @property
-    def prose(self) -> str:
-        """What the reader reads: of each output its richest text."""
+    def read(self) -> list[tuple[str, str]]:
+        """What the reader reads: of each output its richest text, with its MIME type."""
         best = ("text/markdown", "text/html", "text/latex", "text/plain")
-        return "\n\n".join(next(o[kind] for kind in best if kind in o) for o in self.outputs)
+        return [next((kind, output[kind]) for kind in best if kind in output) for output in self.outputs]
+
+    @property
+    def prose(self) -> str:
+        return "\n\n".join(text for _, text in self.read)
 
 
 def chapter_names() -> list[str]:
@@ -156,6 +160,7 @@ def bundle(item: Any) -> dict[str, str]:
 
 MARKUP = re.compile(r"<style.*?</style>|<[A-Za-z/!][^<>]*>", re.DOTALL)
 NO_NUMBER = re.compile(r"(?<![\w-])(nan|inf|None)(?![\w-])")
+ONE_OF_MANY = re.compile(r"(?<![\d,.·-])\b1 (tokens|positions|layers|heads|requests|ranks|GPUs|blocks|pages)\b")
 NO_TEXT = re.compile(r"<[\w.]+ object at|\b[A-Z]\w*Error\b|\bTraceback\b")
 SYNTAX = re.compile(
     r"^\s*(`{3,}|:{3,})[^\n]*"  # the first or last line of a fence or directive
@@ -167,18 +172,15 @@ SYNTAX = re.compile(
 
 
 def slips(result: Run) -> list[str]:
-    """What no reader should meet in an output: a number that is none, an unfilled template, an object's name."""
+    """What no reader should meet: a number that is none, an unfilled template, an object's name, "1 tokens"."""
     found = []
-    for output in result.outputs:
-        for kind, raw in output.items():
-            if not kind.startswith("text/"):
-                continue
-            words = MARKUP.sub(" ", raw)
-            found += _around(NO_TEXT, raw, kind) + _around(NO_NUMBER, words, kind)
-            if kind != "text/latex":
-                found += _around(re.compile("[{}]"), SYNTAX.sub(" ", words), kind)
+    for kind, raw in result.read:
+        words = MARKUP.sub(" ", raw)
+        found += _around(NO_TEXT, raw) + _around(NO_NUMBER, words) + _around(ONE_OF_MANY, words)
+        if kind != "text/latex":
+            found += _around(re.compile("[{}]"), SYNTAX.sub(" ", words))
     return found
 
 
-def _around(pattern: re.Pattern[str], text: str, kind: str) -> list[str]:
-    return [f"{kind}: …{text[max(0, m.start() - 40) : m.end() + 40]!r}…" for m in pattern.finditer(text)]
+def _around(pattern: re.Pattern[str], text: str) -> list[str]:
+    return [text[max(0, match.start() - 40) : match.end() + 40] for match in pattern.finditer(text)]

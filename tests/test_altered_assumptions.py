@@ -5,7 +5,7 @@ from __future__ import annotations
 import chapters
 import pytest
 from chapter_strategies import CHAPTERS
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 
 NAMES = chapters.chapter_names()
 SETS = 60  # assumption sets drawn per chapter
@@ -34,7 +34,7 @@ def test_sensible_assumptions(chapter):
     altered = CHAPTERS[chapter]
     drawn, finished, varied = set(), 0, set()
 
-    @settings(max_examples=SETS)
+    @settings(max_examples=SETS, report_multiple_bugs=False, phases=(Phase.generate, Phase.shrink))
     @given(parameters=altered.sensible)
     def survives(parameters):
         nonlocal finished, varied

@@ -91,6 +91,7 @@ def test_a_magic_is_refused_by_name(chapter):
         "holds {batch} rows",
         "<calc.x.Y object at 0x7f00>",
         "ValueError: no",
+        "after 1 tokens",
     ],
 )
 def test_slips_are_found(text):
@@ -103,6 +104,7 @@ def test_slips_are_found(text):
         "$n_{kv} = 8$ and {eq}`kv-bytes`, `f\"{x}\"`, [text]{.kind}",
         "```{admonition} Keep this\n:class: tip\n320 KiB\n```",
         '<span style="display:none" data-args=\'{"a": 1}\'>320 KiB</span><style>p {color: red}</style>',
+        "81 tokens, 1,001 tokens, 2.1 tokens and 1 token",
         "information about infinite nano-things, none of it wrong",
     ],
 )
