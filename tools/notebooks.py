@@ -31,7 +31,7 @@ TIMEOUT_S = 120
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 LANGUAGE = {"file_extension": ".py", "mimetype": "text/x-python", "name": "python", "pygments_lexer": "ipython3"}
-KEPT_NOTEBOOK_METADATA = {"mystnb", "myst", "html_meta"}
+KEPT_NOTEBOOK_METADATA = {"description", "html_meta", "myst", "mystnb", "problem"}
 KEPT_CELL_METADATA = {"tags", "mystnb"}
 RANDOM_ID = re.compile(r"[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 UNREPRODUCIBLE = {
