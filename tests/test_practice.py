@@ -141,7 +141,7 @@ def test_answer_equals_second_derivation(id):
         assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
 
 
-# Printed values, found in public: see evidence in each problem's comment and in the chapter.
+# What others printed or measured for the numbers of seed 0.
 PUBLISHED = {
     "kv_cache/one-token": 327_680,  # DeepSeek-V3 hardware paper, arXiv:2505.09343, table 1: 327.680 KB
     "kv_cache/quantized-weights": 57_344 * 3072,  # vllm-project/vllm#22291 measured 0.16 GB a request
@@ -154,6 +154,13 @@ PUBLISHED = {
 @pytest.mark.parametrize("id", PUBLISHED)
 def test_printed_answer_is_the_published_one(id):
     assert PROBLEMS[id].answer(PROBLEMS[id].draw(0)) == PUBLISHED[id]
+
+
+def test_printed_log_is_the_published_one():
+    """NVIDIA/TensorRT-LLM#1400."""
+    for id in ("kv_cache/log-token", "kv_cache/log-heads"):
+        text = practice.problem(id).text
+        assert "Allocate 69524783104 bytes" in text and "Using 132608 tokens" in text
 
 
 # --- the problems themselves --------------------------------------------------------------------------------
