@@ -117,13 +117,13 @@ def parse(text: str) -> Amount:
     0.4
     """
     if not isinstance(text, str) or not text.strip():
-        raise UnitError('nothing to read: write a number and a unit, for example "320 KiB"')
+        raise UnitError('nothing to read: write a number and a unit, for example "12 MiB"')
     shown = repr(text[:40])
     clean = re.sub(r"\s", " ", text[:80]).replace("−", "-").strip().lstrip("≈~ ")
     match = _NUMBER.match(clean)
     digits = (match[1] or "") + (match[2] or "") if match else ""
     if len(text) > 80 or not re.search(r"\d", digits):
-        raise UnitError(f'no number found in {shown}: write it like "320 KiB"')
+        raise UnitError(f'no number found in {shown}: write it like "12 MiB"')
     rest = clean[match.end() :].strip()
     if rest[:1].isdigit() or rest[:1] in {",", ".", "-", "–", "…"}:
         raise UnitError(f'cannot read {shown}: write one number, with a point for decimals, like "5.4 GiB"')
