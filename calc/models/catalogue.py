@@ -1,0 +1,64 @@
+"""The models the book knows by name: one file of facts each, in ``data/models``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache
+
+from calc.models.fields import shown
+from calc.models.geometry import ModelGeometry
+from calc.sources import data_path, load_json
+from calc.units import CalcError
+
+
+@cache
+def catalogue() -> tuple[str, ...]:
+    """The short names that `load` takes.
+
+    Examples
+    --------
+    >>> "llama-3.1-70b" in catalogue()
+    True
+    """
+    return tuple(sorted(file.stem for file in data_path().joinpath("models").glob("*.json")))
+
+
+@cache
+def load(slug: str) -> ModelGeometry:
+    """A model of the catalogue.
+
+    Parameters
+    ----------
+    slug : str
+        A name from `catalogue`.
+
+    Returns
+    -------
+    ModelGeometry
+        With the citation in ``source``.
+
+    Raises
+    ------
+    CalcError
+        If there is no such model; the message lists names that come close.
+
+    Examples
+    --------
+    >>> len(load("llama-3.1-70b").layers)
+    80
+    >>> load("lama-3.1-8b")
+    Traceback (most recent call last):
+        ...
+    calc.units.CalcError: no model 'lama-3.1-8b'; did you mean llama-3.1-8b, llama-3.1-70b or llama-3.1-405b?
+    """
+    if slug not in catalogue():
+        close = get_close_matches(str(slug)[:80].lower(), catalogue(), n=3)
+        hint = f"did you mean {_either(close)}?" if close else f"the catalogue has {', '.join(catalogue())}"
+        raise CalcError(f"no model {shown(slug)}; {hint}")
+    facts = load_json("models", f"{slug}.json")
+    return replace(ModelGeometry.from_config(facts["config"], name=facts["name"]), source=facts["source"])
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join([*([", ".join(names[:-1])] if names[1:] else []), names[-1]])
