@@ -252,6 +252,12 @@ def test_first_layers_are_dense_and_experts_follow():
     assert [i for i, layer in enumerate(sparse.layers) if hasattr(layer.mlp, "experts")] == [1, *range(5, 48, 2)]
 
 
+def test_qwen3_norms_are_there_whether_or_not_the_file_says_so():
+    config = facts("qwen3-30b-a3b")
+    assert read(config, use_qk_norm=True).layers == load("qwen3-30b-a3b").layers
+    assert "use_qk_norm is False" in refusal(config, use_qk_norm=False)
+
+
 def test_lite_deepseek_does_not_compress_queries_and_its_file_must_say_so():
     assert load("deepseek-v2-lite").layers[0].mixer.query_rank is None
     assert load("deepseek-v3").layers[0].mixer.query_rank == 1536
@@ -444,6 +450,9 @@ def test_deeply_nested_object_does_not_recurse():
         nested = [nested]
     assert "hidden_size is [[...]]" in refusal(LLAMA, hidden_size=nested)
     assert read(LLAMA, rope_scaling=nested).layers == read(LLAMA).layers
+    assert "must agree" in refusal(LLAMA, dtype=nested, torch_dtype=nested)
+    assert "layer_types[0] is [[...]]" in refusal(LLAMA, layer_types=[nested] * 6)
+    assert "architectures is [[...]]" in refusal(LLAMA, architectures=nested)
 
 
 # --- thousands of mutations ----------------------------------------------------------------------

@@ -11,11 +11,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
-from calc.models.fields import MOST_LAYERS, MOST_POSITIONS, ConfigError, Fields, UnsupportedArchitecture, mapping, shown
+from calc.models.fields import (
+    MOST_LAYERS,
+    MOST_POSITIONS,
+    ConfigError,
+    Fields,
+    UnsupportedArchitecture,
+    agree,
+    mapping,
+    shown,
+)
 from calc.models.layers import DenseMLP, FullAttention, LatentAttention, Layer, Mixer, MixtureOfExperts, WindowAttention
 from calc.sources import load_json
 
-# Multimodal configurations whose language part is a family below. The vision part is not modelled.
+# Multimodal configurations whose language part is a family below. The vision part is not modeled.
 WRAPPERS = {"gemma3": "gemma3_text"}
 
 
@@ -192,7 +201,7 @@ def _text_part(data: dict[str, Any], stated: str, family: str) -> dict[str, Any]
             f"text_config of a {stated} configuration has model_type {shown(text['model_type'])}: supported is {family}"
         )
     outer, inner = data.get("tie_word_embeddings"), text.get("tie_word_embeddings")
-    if None not in (outer, inner) and (type(outer), outer) != (type(inner), inner):
+    if outer is not None and inner is not None and not agree(outer, inner):
         raise ConfigError(f"tie_word_embeddings is {shown(outer)}, but {shown(inner)} in text_config: they must agree")
     text["tie_word_embeddings"] = inner if outer is None else outer
     if "dtype" not in text and "torch_dtype" not in text:
@@ -239,6 +248,8 @@ def _stated_or_shared(f: Fields) -> int:
 
 
 def _qwen3_attention(f: Fields) -> FullAttention:
+    if f.value("use_qk_norm") not in (None, True):  # some files state what holds anyway
+        raise f.error(f"use_qk_norm is {shown(f.value('use_qk_norm'))}: a Qwen3 model always has these norms")
     bias = f.flag("attention_bias")
     return _attention(f, head_dim=f.count("head_dim"), qkv_bias=bias, output_bias=bias, qk_norm="head")
 

@@ -38,9 +38,10 @@ def shown(value: Any) -> str:
     short.maxlevel, short.maxlist, short.maxdict, short.maxtuple, short.maxstring = 1, 3, 2, 3, 44
     known = value is None or isinstance(value, (bool, int, float, str, list, tuple, dict))
     try:
-        text = ascii(short.repr(value))[1:-1] if known else type(value).__name__
+        text = short.repr(value) if known else type(value).__name__
     except ValueError:  # an integer inside it has thousands of digits
         text = type(value).__name__
+    text = text.encode("ascii", "backslashreplace").decode()
     text = text if len(text) <= 60 else text[:57] + "..."
     return re.sub(r"""[<>&"`]""", lambda mark: f"\\x{ord(mark[0]):02x}", text)
 
@@ -133,6 +134,11 @@ def mapping(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
+def agree(one: Any, other: Any) -> bool:
+    """Whether two statements of one field say the same; lists and objects never do (nor recurse)."""
+    return type(one) is type(other) and not isinstance(one, (list, tuple, dict)) and one == other
+
+
 class Fields:
     """The fields of one configuration, with its family's defaults behind them.
 
@@ -168,7 +174,7 @@ class Fields:
         self._read.update(names)
         stated = [(name, self.data[name]) for name in names if name in self.data]
         for name, value in stated[1:]:
-            if (type(value), value) != (type(stated[0][1]), stated[0][1]):
+            if not agree(value, stated[0][1]):
                 one, other = f"{stated[0][0]} is {shown(stated[0][1])}", f"{name} is {shown(value)}"
                 raise self.error(f"{one} but {other}: they mean the same and must agree")
         if stated:
