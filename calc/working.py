@@ -16,56 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from calc.symbols import SYMBOLS, Symbol
 from calc.units import CalcError, format_as, format_bytes, format_count, significant
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """The book's notation for one name: plain text such as "n_kv", and what it stands for."""
-
-    text: str
-    meaning: str
-    unit: str
-
-    @property
-    def latex(self) -> str:
-        """LaTeX of the symbol: a multi-letter subscript is set upright."""
-        base, _, below = self.text.partition("_")
-        base = base if len(base) == 1 else rf"\mathrm{{{base}}}"
-        return f"{base}_{{\\mathrm{{{below}}}}}" if below else base
-
-
-SYMBOLS: dict[str, Symbol] = {
-    "layers": Symbol("L", "layers that keep a cache", ""),
-    "kv_heads": Symbol("n_kv", "key-value heads in a layer", ""),
-    "head_dim": Symbol("d_h", "elements in one head's key or value", ""),
-    "key_dim": Symbol("d_k", "elements in one head's key", ""),
-    "value_dim": Symbol("d_v", "elements in one head's value", ""),
-    "latent_dim": Symbol("d_c", "elements of the shared latent vector", ""),
-    "rope_dim": Symbol("d_r", "elements of the shared rotary key", ""),
-    "element_bytes": Symbol("s", "bytes per stored element", "byte"),
-    "scale_bytes": Symbol("s_scale", "bytes of one quantization scale", "byte"),
-    "group": Symbol("g", "elements that share one scale", ""),
-    "positions": Symbol("T", "positions held in the cache", ""),
-    "prompt": Symbol("P", "prompt tokens", ""),
-    "generated": Symbol("G", "tokens sampled so far", ""),
-    "window": Symbol("W", "positions a window layer keeps", ""),
-    "ranks": Symbol("R", "tensor-parallel ranks", ""),
-    "block_tokens": Symbol("b", "positions in one block", ""),
-    "memory_bytes": Symbol("M", "memory given to the cache", "byte"),
-    "bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
-    "latent_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
-    "unequal_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
-    "sequence_bytes": Symbol("B_seq", "cache bytes of one sequence", "byte"),
-    "resident_positions": Symbol("T_res", "positions a layer still holds", ""),
-    "kv_heads_per_rank": Symbol("n_rank", "key-value heads stored on one rank", ""),
-    "positions_written": Symbol("T", "positions held in the cache", ""),
-    "positions_that_fit": Symbol("T_fit", "positions that fit in the memory", ""),
-    "sequences_that_fit": Symbol("N_fit", "sequences that fit in the memory", ""),
-    "scaled_element_bytes": Symbol("s_eff", "bytes per element with its share of a scale", "byte"),
-    "blocks": Symbol("N_b", "blocks held", ""),
-    "block_bytes": Symbol("B_block", "bytes of one block in all layers", "byte"),
-}
 
 _OPERATORS = {ast.Add: " + ", ast.Sub: " − ", ast.Mult: " · "}
 _PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.Mod: 2, ast.FloorDiv: 4, ast.Pow: 3}
@@ -180,7 +132,7 @@ def _body(formula: Callable) -> tuple[tuple, tuple]:
 def _name(name: str, tex: bool) -> str:
     symbol = SYMBOLS.get(name)
     if symbol is None:
-        raise CalcError(f"no symbol for {name!r}: add it to calc.working.SYMBOLS")
+        raise CalcError(f"no symbol for {name!r}: add it to calc.symbols")
     return symbol.latex if tex else symbol.text
 
 

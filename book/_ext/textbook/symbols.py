@@ -1,27 +1,25 @@
-"""The ``symbols`` directive: the table of the book's notation, from the library's own."""
+"""The ``symbols`` directive: the table of the book's notation, from the table that the formulas are printed with."""
 
 from __future__ import annotations
 
-from calc.working import SYMBOLS
 from docutils import nodes
+from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from calc.symbols import SYMBOLS
 
-class Symbols(SphinxDirective):
-    """One row for each symbol: notation, meaning, and the names it has in code."""
+
+class SymbolsDirective(SphinxDirective):
+    """One row for each symbol of `calc.working.SYMBOLS`; names that share a symbol and a meaning share a row."""
 
     def run(self) -> list[nodes.Node]:
-        by_symbol: dict[tuple[str, str], list[str]] = {}
-        for name, symbol in SYMBOLS.items():
-            by_symbol.setdefault((symbol.text, symbol.meaning), []).append(name)
-        rows = ["| Symbol | Meaning | Unit | In code |", "|---|---|---|---|"]
-        for (_, meaning), names in by_symbol.items():
-            symbol = SYMBOLS[names[0]]
-            code = ", ".join(f"`{name}`" for name in names)
-            rows.append(f"| ${symbol.latex}$ | {meaning} | {symbol.unit or '—'} | {code} |")
-        return self.parse_text_to_nodes("\n".join(rows))
+        rows = dict.fromkeys(f"| {s.meaning} | ${s.latex}$ | {s.unit} |" for s in SYMBOLS.values())
+        table = ["| Quantity | Symbol | Unit |", "|---|---|---|", *rows]
+        parent = nodes.container()
+        self.state.nested_parse(StringList(table), self.content_offset, parent)
+        return parent.children
 
 
 def setup(app: Sphinx) -> None:
-    app.add_directive("symbols", Symbols)
+    app.add_directive("symbols", SymbolsDirective)

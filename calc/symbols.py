@@ -1,0 +1,87 @@
+"""The notation of the book: one symbol for each name that a formula uses, argument, step or result.
+
+A name that two formulas share means the same in both. Add a line here before you show a new formula.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The book's notation for one name: plain text such as "n_kv", and what it stands for."""
+
+    text: str
+    meaning: str
+    unit: str
+
+    @property
+    def latex(self) -> str:
+        """LaTeX of the symbol: a multi-letter subscript is set upright."""
+        base, _, below = self.text.partition("_")
+        base = base if len(base) == 1 else rf"\mathrm{{{base}}}"
+        return f"{base}_{{\\mathrm{{{below}}}}}" if below else base
+
+
+SYMBOLS: dict[str, Symbol] = {
+    "layers": Symbol("L", "layers that keep a cache", ""),
+    "query_heads": Symbol("n_q", "query heads in a layer", ""),
+    "kv_heads": Symbol("n_kv", "key-value heads in a layer", ""),
+    "head_dim": Symbol("d_h", "elements in one head's key or value", ""),
+    "key_dim": Symbol("d_k", "elements in one head's key", ""),
+    "value_dim": Symbol("d_v", "elements in one head's value", ""),
+    "latent_dim": Symbol("d_c", "elements of the shared latent vector", ""),
+    "rope_dim": Symbol("d_r", "elements of the shared rotary key", ""),
+    "element_bytes": Symbol("s", "bytes per stored element", "byte"),
+    "scale_bytes": Symbol("s_scale", "bytes of one quantization scale", "byte"),
+    "group": Symbol("g", "elements that share one scale", ""),
+    "positions": Symbol("T", "positions held in the cache", ""),
+    "prompt": Symbol("P", "prompt tokens", ""),
+    "generated": Symbol("G", "tokens sampled so far", ""),
+    "window": Symbol("W", "positions a window layer keeps", ""),
+    "hidden": Symbol("d", "width of the residual stream", ""),
+    "vocab": Symbol("V", "tokens in the vocabulary", ""),
+    "intermediate": Symbol("d_ff", "width inside the feed-forward block", ""),
+    "matrices": Symbol("m", "weight matrices of the block: 3 with a gate, 2 without", ""),
+    "query_rank": Symbol("d_q", "elements of the query's latent", ""),
+    "nope_dim": Symbol("d_n", "elements of a head's key without rotary position", ""),
+    "down": Symbol("N_down", "weights from the stream into the latent", ""),
+    "up": Symbol("N_up", "weights from the latent into all heads", ""),
+    "embedding_parameters": Symbol("N_embed", "weights of the embedding", ""),
+    "attention_parameters": Symbol("N_attn", "weights of one attention layer", ""),
+    "latent_attention_parameters": Symbol("N_latent", "weights of one latent-attention layer, queries apart", ""),
+    "latent_query_parameters": Symbol("N_query", "weights of the queries of a latent layer", ""),
+    "mlp_parameters": Symbol("N_ff", "weights of one feed-forward block", ""),
+    "ranks": Symbol("R", "tensor-parallel ranks", ""),
+    "block_tokens": Symbol("b", "positions in one block", ""),
+    "memory_bytes": Symbol("M", "memory given to the cache", "byte"),
+    "bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
+    "latent_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
+    "unequal_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
+    "sequence_bytes": Symbol("B_seq", "cache bytes of one sequence", "byte"),
+    "resident_positions": Symbol("T_res", "positions a layer still holds", ""),
+    "kv_heads_per_rank": Symbol("n_rank", "key-value heads stored on one rank", ""),
+    "positions_written": Symbol("T", "positions held in the cache", ""),
+    "positions_that_fit": Symbol("T_fit", "positions that fit in the memory", ""),
+    "sequences_that_fit": Symbol("N_fit", "sequences that fit in the memory", ""),
+    "scaled_element_bytes": Symbol("s_eff", "bytes per element with its share of a scale", "byte"),
+    "blocks": Symbol("N_b", "blocks held", ""),
+    "block_bytes": Symbol("B_block", "bytes of one block in all layers", "byte"),
+    # hardware
+    "with_sparsity": Symbol("F_sparse", "peak rate printed with structured sparsity", "FLOP/second"),
+    "dense_peak": Symbol("F", "dense peak rate", "FLOP/second"),
+    "both_directions": Symbol("β_both", "link rate with both directions added", "byte/second"),
+    "one_direction": Symbol("β", "link rate in one direction", "byte/second"),
+    "clock": Symbol("f", "clock rate", "1/second"),
+    "matrix_units": Symbol("n_unit", "matrix units on the chip", ""),
+    "fma_per_cycle": Symbol("n_fma", "multiply-adds of one unit in one cycle", ""),
+    "peak_from_clock": Symbol("F", "dense peak rate", "FLOP/second"),
+    "bus_bits": Symbol("n_bus", "width of the memory bus in bits", ""),
+    "transfers_per_cycle": Symbol("n_cycle", "transfers in one cycle", ""),
+    "bandwidth_from_bus": Symbol("β", "memory bandwidth", "byte/second"),
+    # published values
+    "of": Symbol("a", "one quantity", ""),
+    "to": Symbol("b", "another of the same kind", ""),
+    "ratio": Symbol("r", "how many times one is the other", ""),
+}
