@@ -30,6 +30,7 @@ serve: $(BOOK) ## build the book and read it in a browser on this machine (PORT=
 	@$(BIN)/python tools/serve.py --port $(PORT)
 
 book: $(BOOK) ## build the book into _build/html; a warning is an error
+	@echo "The book is in _build/html; make serve shows it."
 
 test: lint $(BOOK) ## set up and run every test
 	$(RUN) python -m pytest
@@ -57,6 +58,7 @@ clean: ## remove what was built; delete .venv and node_modules too to start from
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than 3.11: run make PYTHON=/path/to/a/newer/python"; exit 1; }
+	@echo "Setting up $(VENV): a minute or so, once"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -84,5 +86,6 @@ _build/.machinery: $(MACHINERY) $(WHEEL) $(NODE)
 
 # a failed build is removed, or the pages it read would be taken from its cache and their warnings not be said again
 $(BOOK): $(PAGES) _build/.machinery
-	$(RUN) jupyter-book build . --warningiserror --nitpick --keep-going || { rm -rf _build/html _build/.doctrees; exit 1; }
+	$(RUN) jupyter-book build . --warningiserror --nitpick --keep-going || \
+		{ rm -rf _build/html _build/.doctrees; exit 1; }
 	@touch $@
