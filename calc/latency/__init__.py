@@ -1,0 +1,76 @@
+"""Latency and goodput: what a run felt like, in the book's words and in those of every common tool.
+
+`_timeline` holds what was recorded of a request, `_request` the book's own definitions, `_formulas` their
+arithmetic and `_percentiles` the statistics. `_tools` computes what each tool would, `_dialect` says in
+words what that is and where it was read, and `measure` puts both together. `_read` takes the tools' own
+result files, `_stream` runs too long to hold in memory.
+"""
+
+from calc.latency._dialect import QUANTITIES, Dialect, dialect, dialects, mlperf_limits
+from calc.latency._formulas import (
+    attainment,
+    end_to_end,
+    normalized_latency,
+    per_second,
+    requests_decoding,
+    time_per_output_token,
+    time_to_first_token,
+    tokens_per_message,
+    tpot_left_by_end_to_end,
+)
+from calc.latency._measure import Measurement, Statistic, measure
+from calc.latency._objectives import Objectives
+from calc.latency._percentiles import (
+    METHODS,
+    histogram_percentile,
+    interval_ranks,
+    percentile,
+    percentile_interval,
+    requests_for_margin,
+    requests_for_percentile,
+    requests_to_prove,
+    weighted_percentile,
+)
+from calc.latency._request import RequestLatency, Stall, gaps, request_latency, stalls
+from calc.latency._timeline import BOUNDARIES, KINDS, STATUSES, Chunk, Run, Timeline
+
+__all__ = [
+    "BOUNDARIES",
+    "KINDS",
+    "METHODS",
+    "QUANTITIES",
+    "STATUSES",
+    "Chunk",
+    "Dialect",
+    "Measurement",
+    "Objectives",
+    "RequestLatency",
+    "Run",
+    "Stall",
+    "Statistic",
+    "Timeline",
+    "attainment",
+    "dialect",
+    "dialects",
+    "end_to_end",
+    "gaps",
+    "histogram_percentile",
+    "interval_ranks",
+    "measure",
+    "mlperf_limits",
+    "normalized_latency",
+    "percentile",
+    "percentile_interval",
+    "per_second",
+    "request_latency",
+    "requests_decoding",
+    "requests_for_margin",
+    "requests_for_percentile",
+    "requests_to_prove",
+    "stalls",
+    "time_per_output_token",
+    "time_to_first_token",
+    "tokens_per_message",
+    "tpot_left_by_end_to_end",
+    "weighted_percentile",
+]
