@@ -1,6 +1,6 @@
 """The formulas of latency, one function each, on plain numbers in seconds and tokens."""
 
-from calc.units import dimensions
+from calc.units import CalcError, dimensions
 
 
 @dimensions("second", first_token_s="second", sent_s="second")
@@ -36,21 +36,17 @@ def time_to_first_token(*, first_token_s, sent_s):
     return time_to_first_token
 
 
-@dimensions("second", last_token_s="second", first_token_s="second", output_tokens=">0", first_tokens="count>0")
-def time_per_output_token(*, last_token_s, first_token_s, output_tokens, first_tokens=1):
-    """Time per output token (TPOT): the mean time of a token after the first message.
-
-    The tokens of the first message came with TTFT, so they are not counted again. There is none of
-    them to divide by in a one-message answer: the caller leaves it out.
+@dimensions("second", last_token_s="second", first_token_s="second", output_tokens=">0")
+def time_per_output_token(*, last_token_s, first_token_s, output_tokens):
+    """Time per output token (TPOT): the mean time of a token after the first.
 
     Parameters
     ----------
     last_token_s, first_token_s : float
         Arrival of the last and of the first message that carries a token, seconds.
     output_tokens : float
-        Tokens of the whole answer, hidden reasoning included.
-    first_tokens : int
-        Tokens in the first message.
+        Tokens of the answer, more than one, hidden reasoning included. Those that came with the first
+        one in a message count as one with it: their time is in TTFT.
 
     Returns
     -------
@@ -60,18 +56,16 @@ def time_per_output_token(*, last_token_s, first_token_s, output_tokens, first_t
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or a count of tokens is 0.
-
-    Notes
-    -----
-    With one token in the first message this is the (E2E − TTFT) / (N − 1) of most tools.
+        If an argument is negative or not finite, or there is no token after the first.
 
     Examples
     --------
     >>> time_per_output_token(last_token_s=3.0, first_token_s=1.0, output_tokens=101)
     0.02
     """
-    time_per_output_token = (last_token_s - first_token_s) / (output_tokens - first_tokens)
+    if output_tokens <= 1:
+        raise CalcError("time_per_output_token: output_tokens is 1: a one-token answer has no time per output token")
+    time_per_output_token = (last_token_s - first_token_s) / (output_tokens - 1)
     return time_per_output_token
 
 
@@ -129,13 +123,15 @@ def tpot_left_by_end_to_end(*, e2e_s, ttft_s, output_tokens):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or there is no token.
+        If an argument is negative or not finite, or there is no token after the first.
 
     Examples
     --------
     >>> round(tpot_left_by_end_to_end(e2e_s=0.79, ttft_s=0.1, output_tokens=128), 5)
     0.00543
     """
+    if output_tokens <= 1:
+        raise CalcError("tpot_left_by_end_to_end: output_tokens is 1: a one-token answer has no time per output token")
     tpot_left_by_end_to_end = (e2e_s - ttft_s) / (output_tokens - 1)
     return tpot_left_by_end_to_end
 

@@ -99,7 +99,7 @@ def request_latency(timeline: Timeline) -> RequestLatency:
         ttft_s=time_to_first_token(first_token_s=first.time_s, sent_s=timeline.sent_s),
         first_answer_s=answer,
         tpot_s=time_per_output_token(
-            last_token_s=last.time_s, first_token_s=first.time_s, output_tokens=total, first_tokens=in_first
+            last_token_s=last.time_s, first_token_s=first.time_s, output_tokens=total - in_first + 1
         )
         if several
         else None,
