@@ -35,7 +35,7 @@ function bring(panel) {
     for (const field of form.elements) {
       if (!field.name) continue;
       if (field.type === "checkbox") values[field.name] = field.checked;
-      else if (field.type === "number") values[field.name] = field.value === "" ? null : Number(field.value);
+      else if (field.type === "number" || "number" in field.dataset) values[field.name] = field.value === "" ? null : Number(field.value);
       else values[field.name] = field.value;
     }
     return JSON.stringify(values);

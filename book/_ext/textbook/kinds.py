@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from calc.sources import KINDS
 from docutils import nodes
 from sphinx.application import Sphinx
+
+from calc.sources import KINDS
 
 
 def mark(kind: str, text: str) -> str:

@@ -41,6 +41,7 @@ STAGED = (
 # what myst-nb puts around a cell tagged hide-input or hide-cell: a callout whose spoken label is not its text
 HIDDEN = re.compile(r'<details class="admonition hide[^"]*">\s*<summary.*?<p[^>]*>(.*?)</p>.*?</summary>', re.DOTALL)
 
+# what an unnamed closed cell hides; a cell may name it itself (code_prompt_show)
 PROMPTS = {"content": "Show the working", "source": "Show the code"}
 
 
@@ -63,25 +64,22 @@ def configure(app: Sphinx, config) -> None:
     config.html_baseurl = os.environ.get("SITE_URL", "")
 
 
-def contents(app: Sphinx) -> Iterator[tuple[str, list[str]]]:
-    """The parts of the book, each with its pages in reading order."""
+def contents(app: Sphinx) -> Iterator[tuple[str, list[tuple[str, list[str]]]]]:
+    """The parts of the book: each page in reading order, with the pages under it."""
     site = app.env.external_site_map
     for part in site.root.subtrees:
-        pages = []
-        for page in part.files():
-            pages += [page, *site[page].child_files()] if page in site else [page]
-        yield part.caption, pages
+        yield part.caption, [(page, site[page].child_files() if page in site else []) for page in part.files()]
 
 
 def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
     """Fill in the frame and finish the body of one page."""
     env, body = app.env, context.get("body", "")
-    problems = [p for _, pages in contents(app) for p in pages if env.doc2path(p).endswith(".ipynb")]
-    context["contents"] = [
-        (part, [(p, env.titles[p].astext(), p.count("/") > 2) for p in pages]) for part, pages in contents(app)
-    ]
-    context["part"] = next((part for part, pages in contents(app) if pagename in pages), None)
-    context["problem"] = problems.index(pagename) + 1 if pagename in problems else None
+    parts = list(contents(app))
+    context["contents"] = parts
+    context["name_of"] = lambda page: env.titles[page].astext()
+    context["part"] = next((p for p, pages in parts for page, under in pages if pagename in (page, *under)), None)
+    context["problem"] = (context.get("meta") or {}).get("problem")
+    context["is_notebook"] = pagename in env.found_docs and env.doc2path(pagename).endswith(".ipynb")
     context["sections"] = context.get("toc", "").partition("</a>")[2].rpartition("</li>")[0]
     context["has_code"] = '<div class="highlight' in body
     context["has_math"] = 'class="katex' in body
@@ -95,9 +93,11 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
 
 
 def finish(app: Sphinx, body: str) -> str:
-    """Give tables a box to scroll in, images their size, and closed cells a plain summary that names what they hide."""
+    """Give tables a box to scroll in, images their size, closed cells a plain summary; take out what axe objects to."""
+    body = re.sub(r"<th\b[^>]*>(<p></p>)?</th>", "<td></td>", body)  # an empty header heads nothing
+    body = body.replace('role="doc-biblioentry"', 'role="listitem"')
     body = re.sub(r"<table\b.*?</table>", r'<div class="scroll">\g<0></div>', body, flags=re.DOTALL)
-    body = HIDDEN.sub(lambda match: f'<details class="hide"><summary>{PROMPTS[match[1]]}</summary>', body)
+    body = HIDDEN.sub(lambda match: f'<details class="hide"><summary>{PROMPTS.get(match[1], match[1])}</summary>', body)
     sources = {name: path for path, (_, name) in app.env.images.items()}
 
     def sized(match: re.Match) -> str:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from calc.panel import render
 from docutils import nodes
 from docutils.parsers.rst import directives
 from jinja2 import Environment, FileSystemLoader
@@ -23,6 +21,8 @@ from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxDirective
 
+from calc.models import catalogue, load
+from calc.panel import render
 from textbook.kinds import mark
 
 KEYS = {"name", "label", "unit", "min", "max", "step", "scale", "choices", "default"}
@@ -37,7 +37,7 @@ class PanelError(SphinxError):
 
 
 def complete(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check one input's declaration and fill in what follows from it.
+    """Check one input's declaration and fill in what follows from it. ``choices: models`` offers the catalogue.
 
     Raises
     ------
@@ -52,10 +52,11 @@ def complete(given: Mapping[str, Any]) -> dict[str, Any]:
         raise PanelError(f"{name}: {', '.join(sorted(missing))} is missing")
     default = spec["default"]
     if choices := spec.get("choices"):
-        choices = choices if isinstance(choices, Mapping) else {choice: choice for choice in choices}
-        spec["choices"] = {str(value): str(text) for value, text in choices.items()}
+        if choices == "models":
+            choices = {slug: load(slug).name for slug in catalogue()}
+        spec["choices"] = choices if isinstance(choices, Mapping) else {choice: choice for choice in choices}
         if default not in spec["choices"]:
-            raise PanelError(f"{name}: default {default!r} is not one of the choices {', '.join(spec['choices'])}")
+            raise PanelError(f"{name}: default {default!r} is not one of the choices {list(spec['choices'])}")
         return spec
     if isinstance(default, bool):
         return spec
@@ -114,10 +115,9 @@ class PanelDirective(SphinxDirective):
             declared = yaml.safe_load("\n".join(self.content)) or {}
             inputs = declared["inputs"]
         except (yaml.YAMLError, KeyError, TypeError) as error:
-            raise PanelError(f"{self.get_location()}: the content must be YAML with a list of inputs: {error}") from error
-        for module in list(sys.modules.values()):  # a change in the library rebuilds the page
-            if module.__name__.partition(".")[0] == "calc" and module.__file__:
-                self.env.note_dependency(module.__file__)
+            raise PanelError(
+                f"{self.get_location()}: the content must be YAML with a list of inputs: {error}"
+            ) from error
         identity = f"panel-{self.env.new_serialno('panel') + 1}"
         try:
             html = build(self.arguments[0], self.options.get("title", "Change the assumptions"), inputs, identity)

@@ -1,0 +1,88 @@
+"""The ``ledger`` directive: every published value beside what the library computes.
+
+``{ledger} topic`` is the table of one topic; ``{ledger}`` alone counts the whole. The values are computed when
+the book is built; one that disagrees beyond its tolerance stops the build.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.errors import SphinxError
+from sphinx.util.docutils import SphinxDirective
+
+from calc.published import Row, evaluate, rows
+from calc.units import significant
+from textbook.panel import TEMPLATES
+
+# how the summary says each of calc.published.ROLES
+COUNTED = {
+    "pin": "{} hold as printed",
+    "label": "{} hold in another unit than the one printed",
+    "erratum": "{} do not hold",
+}
+
+
+class LedgerError(SphinxError):
+    """A published value and the library disagree: the build stops."""
+
+    category = "Ledger error"
+
+
+def entry(row: Row) -> dict[str, object]:
+    """One row as the page shows it.
+
+    Raises
+    ------
+    LedgerError
+        If the computed value is further from the expected one than the row allows.
+    """
+    computed = evaluate(row)
+    off = abs(computed - row.expected)
+    if off > row.tolerance and not math.isclose(off, row.tolerance, rel_tol=1e-9):
+        raise LedgerError(
+            f"{row.id}, {row.quantity}: computed {computed:.10g} {row.unit}, expected {row.expected:.10g}"
+            f" within {row.tolerance:g} ({row.tolerance_reason})"
+        )
+    percent = 100 * (computed / row.printed - 1)
+    return {
+        "row": row,
+        "printed": f"{row.printed:,.12g} {row.printed_unit}",
+        "computed": f"{exactly(computed, row)} {row.unit}",
+        "difference": f"{'−' if percent < 0 else '+'}{significant(abs(percent), 2)}%"
+        if abs(percent) > 5e-4
+        else "none",
+        "allowed": f"{row.tolerance:g} {row.unit}, {row.tolerance_reason}" if row.tolerance else "",
+    }
+
+
+def exactly(computed: float, row: Row) -> str:
+    """The computed value: every digit of a whole number, otherwise two digits more than the tolerance cares for."""
+    if computed == int(computed) and abs(computed) < 1e15:
+        return f"{int(computed):,}"
+    return significant(computed, 5 if row.tolerance else 9)
+
+
+class LedgerDirective(SphinxDirective):
+    """The table of one topic of data/published.csv, or the count of all roles."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        if self.arguments:
+            entries = [entry(row) for row in rows() if row.topic == self.arguments[0]]
+            if not entries:
+                topics = ", ".join(sorted({row.topic for row in rows()}))
+                raise LedgerError(f"{self.get_location()}: no topic {self.arguments[0]!r}, wanted one of {topics}")
+            html = TEMPLATES.get_template("ledger.html").render(entries=entries)
+            return [nodes.raw("", html, format="html")]
+        counted = Counter(row.role for row in rows())
+        said = ", ".join(COUNTED[role].format(number) for role, number in counted.most_common())
+        return [nodes.paragraph(text=f"Of {len(rows())} published values, {said}.")]
+
+
+def setup(app: Sphinx) -> None:
+    app.add_directive("ledger", LedgerDirective)

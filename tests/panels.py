@@ -1,0 +1,42 @@
+"""The live panels that the built book declares, and grids of inputs for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bs4 import BeautifulSoup
+
+
+def declared(site: Path) -> Iterator[tuple[str, str, dict[str, list[Any]]]]:
+    """Page, function and, for each input, the values to try it at: all choices, all or some slider stops."""
+    for path in sorted(site.rglob("*.html")):
+        for panel in BeautifulSoup(path.read_text("utf-8"), "html.parser").select("[data-panel]"):
+            inputs = {field["name"]: values(panel, field) for field in panel.select("[name]")}
+            yield path.relative_to(site).as_posix(), panel["data-panel"], inputs
+
+
+def values(panel: BeautifulSoup, field: Any) -> list[Any]:
+    if field.name == "select":
+        given = [option["value"] for option in field.select("option")]
+        return [number(value) for value in given] if "data-number" in field.attrs else given
+    if field["type"] == "checkbox":
+        return [False, True]
+    slider = panel.select_one(f'[data-for="{field["name"]}"]')
+    if "data-least" in slider.attrs:
+        least, most = number(slider["data-least"]), number(slider["data-most"])
+        return [min(most, least * 2**stop) for stop in range(int(slider["max"]) + 1)]
+    least, most, default = (number(slider[name]) for name in ("min", "max", "value"))
+    return sorted({least, default, most, (least + most) // 2})
+
+
+def number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def grid(inputs: dict[str, list[Any]], size: int, seed: int = 0) -> list[dict[str, Any]]:
+    """`size` different combinations, the same ones every time."""
+    rng = random.Random(seed)
+    return [{name: rng.choice(possible) for name, possible in inputs.items()} for _ in range(size)]

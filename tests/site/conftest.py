@@ -1,0 +1,94 @@
+"""A server over the built book and a browser that can reach nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from serve import bind
+
+expect.set_options(timeout=60_000)  # Python starts in a few seconds; a busy machine may take longer
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """Where the built book is served."""
+    with bind(0, site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Chromium for which no host exists but this machine."""
+    only_here = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", only_here])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page and everything it asked for or complained about."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.trouble: list[str] = []
+        page.on("request", lambda r: r.url.startswith((address, "data:")) or self.trouble.append(f"asked for {r.url}"))
+        page.on("requestfailed", self.failed)
+        page.on("response", lambda r: r.status < 400 or self.trouble.append(f"{r.status} for {r.url}"))
+        page.on("console", lambda m: m.type not in ("error", "warning") or self.trouble.append(m.text))
+        page.on("pageerror", lambda e: self.trouble.append(str(e)))
+
+    def failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # given up because the test went on to the next page
+            self.trouble.append(f"could not get {request.url}: {request.failure}")
+
+    def open(self, path: str) -> Page:
+        self.page.goto(f"{self.address}/{path}", wait_until="load")
+        return self.page
+
+
+@contextmanager
+def watching(browser: Browser, address: str) -> Iterator[Watched]:
+    """A desktop page of a reader who was never here; an error at its end if anything went wrong on it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    watched = Watched(context.new_page(), address)
+    yield watched
+    context.close()
+    assert watched.trouble == []
+
+
+@pytest.fixture
+def watched(browser: Browser, address: str) -> Iterator[Watched]:
+    """A page for one test."""
+    with watching(browser, address) as watched:
+        yield watched
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, address: str) -> Iterator[Watched]:
+    """A page for the tests of one module: Python takes seconds to start in it."""
+    with watching(browser, address) as watched:
+        yield watched
+
+
+@pytest.fixture(scope="session")
+def panel_path(site: Path) -> str:
+    """Path of the first page with a live panel."""
+    return page_with(site, "data-panel=")
+
+
+@pytest.fixture(scope="session")
+def practice_path(site: Path) -> str:
+    """Path of the first page with practice problems."""
+    return page_with(site, "data-problem=")
+
+
+def page_with(site: Path, text: str) -> str:
+    return next(p.relative_to(site).as_posix() for p in sorted(site.rglob("*.html")) if text in p.read_text("utf-8"))

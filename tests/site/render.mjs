@@ -1,0 +1,12 @@
+// Render panels with the site's own Pyodide and wheel: JSON list of [function, arguments] in, JSON list of answers out.
+import { readFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import { pathToFileURL } from "node:url";
+
+const live = pathToFileURL(`${process.argv[2]}/`);
+const { loadPyodide } = await import(new URL("pyodide/pyodide.mjs", live));
+const python = await loadPyodide();
+python.unpackArchive(Uint8Array.from(readFileSync(new URL("calc.whl", live))), "wheel");
+const { render } = python.pyimport("calc.panel");
+const calls = JSON.parse(await text(process.stdin));
+process.stdout.write(JSON.stringify(calls.map(([path, inputs]) => render(path, inputs))));

@@ -1,0 +1,126 @@
+"""Every page of the built book: nothing foreign, nothing broken, readable by everyone, on any screen."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+BUDGET = 250_000  # bytes a chapter may weigh before the reader touches anything
+
+
+@pytest.fixture(scope="session")
+def pages(site):
+    """Paths of all pages; the root only leads on to the start page."""
+    return sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html") if p != site / "index.html")
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_no_page_has_a_violation_or_asks_another_site(watched, pages, mode):
+    watched.page.emulate_media(color_scheme=mode)
+    found = {}
+    for path in pages:
+        page = watched.open(path)
+        page.evaluate(AXE.read_text("utf-8"))  # a script tag would be refused by the page's own policy
+        violations = page.evaluate("axe.run().then(found => found.violations)")
+        found |= {f"{path}: {v['id']}": [n["html"][:200] for n in v["nodes"]] for v in violations}
+    assert found == {}
+
+
+def test_no_page_is_wider_than_a_phone(watched, pages):
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    wide = [p for p in pages if watched.open(p).evaluate("document.documentElement.scrollWidth > innerWidth")]
+    assert wide == []
+
+
+def test_what_scrolls_can_be_reached_by_keyboard(watched, pages):
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    for path in pages:
+        unreachable = watched.open(path).evaluate(
+            """() => [...document.querySelectorAll('main *')].filter(e => {
+                const scrolls = /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1;
+                return scrolls && e.tabIndex < 0 && e.checkVisibility();
+            }).map(e => e.outerHTML.slice(0, 120))"""
+        )
+        assert unreachable == [], path
+
+
+def test_formulas_that_fit_are_no_tab_stops(watched, panel_path):
+    stops = watched.open(panel_path).evaluate(
+        "[...document.querySelectorAll('div.math[tabindex]')].filter(e => e.scrollWidth <= e.clientWidth + 1).length"
+    )
+    assert stops == 0
+
+
+def test_the_switch_between_light_and_dark_is_kept(watched, pages):
+    watched.page.emulate_media(color_scheme="light")
+    page = watched.open(pages[0])
+    background = "getComputedStyle(document.documentElement).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("button", name="Dark").click()
+    dark = page.evaluate(background)
+    assert light != dark
+    assert watched.open(pages[1]).evaluate(background) == dark
+    page.get_by_role("button", name="Light").click()
+    assert page.evaluate(background) == light
+
+
+def test_without_javascript_the_pages_are_complete(browser, address, pages, panel_path, practice_path):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{address}/{panel_path}")
+    panel = page.locator(".panel").first
+    assert panel.locator("select, input").first.is_disabled()
+    assert panel.locator("dd").count() == panel.locator("dt").count() > 0
+    assert panel.locator(".panel-working p").first.inner_text()
+    assert "for the values shown" in panel.locator(".panel-status").inner_text()
+    page.goto(f"{address}/{practice_path}")
+    problem = page.locator(".practice").first
+    problem.locator("summary").last.click()
+    assert problem.locator(".practice-solution li").first.is_visible()
+    assert page.locator("nav.contents a").first.is_visible()
+    context.close()
+
+
+def test_search_finds_a_word_and_leads_to_its_page(watched):
+    page = watched.open("search.html?q=cache")
+    page.locator("#search-results li a").first.wait_for()
+    page.locator("#search-results li a").first.click()
+    assert "cache" in page.locator("main").inner_text().lower()
+
+
+def test_a_chapter_is_light_before_it_is_touched(browser, address, panel_path):
+    context = browser.new_context()
+    page = context.new_page()
+    weight = {}
+    page.on("response", lambda r: weight.update({r.url: compressed(r)}))
+    page.goto(f"{address}/{panel_path}", wait_until="networkidle")
+    context.close()
+    assert sum(weight.values()) < BUDGET, weight
+
+
+def compressed(response) -> int:
+    """Bytes of an answer as a host that compresses text would send it."""
+    body = response.body()
+    return len(body) if response.url.endswith((".woff2", ".png")) else len(gzip.compress(body, 6))
+
+
+def test_every_page_forbids_foreign_origins_and_names_itself(site, pages):
+    for path in pages:
+        page = BeautifulSoup((site / path).read_text("utf-8"), "html.parser")
+        policy = page.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+        assert policy.startswith("default-src 'self'") and "http" not in policy and "*" not in policy, path
+        assert page.title.text.strip() and page.find("html")["lang"] == "en", path
+        assert len(page.find_all("h1")) == 1, path
+
+
+def test_nothing_on_a_page_is_loaded_from_elsewhere(site, pages):
+    loads = re.compile(r"""<(?:script|img|iframe|source|video|audio|object|embed)\b[^>]*?(?:src|data)="(?:\w+:)?//""")
+    links = re.compile(r"""<link\b[^>]*?rel="(?!canonical)[^"]*"[^>]*?href="(?:\w+:)?//""")
+    for path in pages:
+        html = (site / path).read_text("utf-8")
+        assert not loads.search(html) and not links.search(html), path
