@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 import re
 import subprocess
@@ -39,7 +40,6 @@ PARTS = (
 # written so that this file does not hold what it looks for
 REGISTRY = re.compile(r"pypi[.]org|python[h]osted|npmjs[.](org|com)|deb[.]debian|debian[.]org|unp[k]g[.]com|jsdeli[v]r")
 MACHINE_PATH = re.compile(r"(?<![\w.~])/(work|tmp|root|home|Users)/\w")
-NO_TEXT = {".png", ".woff2", ".wasm", ".ico"}
 
 
 def tracked() -> list[Path]:
@@ -48,6 +48,12 @@ def tracked() -> list[Path]:
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (ROOT / name for name in listed.split("\0") if name)
     return [path for path in paths if path.is_file()]
+
+
+def content(path: Path) -> str:
+    """Text of a file, unpacked if it is packed; of a picture, whatever letters it holds."""
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode(errors="replace")
 
 
 def modules() -> list[Path]:
@@ -60,7 +66,7 @@ def relative(path: Path) -> str:
 
 @pytest.mark.parametrize("pattern", [REGISTRY, MACHINE_PATH], ids=["registry", "machine-path"])
 def test_no_file_names_a_package_registry_or_a_path_of_a_machine(pattern):
-    texts = {path: path.read_text(encoding="utf-8") for path in tracked() if path.suffix not in NO_TEXT}
+    texts = {path: content(path) for path in tracked()}
     assert len(texts) > 50
     found = [f"{relative(path)}: {match[0]}" for path, text in texts.items() for match in pattern.finditer(text)]
     assert found == []
