@@ -57,7 +57,7 @@ function bring(panel) {
   }
 
   function show(answer) {
-    status.classList.toggle("error", !answer.ok);
+    panel.classList.toggle("refused", !answer.ok);
     if (!answer.ok) {
       for (const value of list.querySelectorAll("dd")) value.textContent = "–";
       say(answer.error);

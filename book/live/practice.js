@@ -59,12 +59,13 @@ function equip(problem) {
   }
 }
 
-// The message's "Step 2" becomes a link where the page has that step.
+// The message's "Step 2" becomes a link where the page has that step: "kv_cache#step-2" is the heading "Step 2 · …".
 function linked(message, step) {
-  const anchor = (step ?? "").split("#")[1];
+  const [, anchor] = (step ?? "").split("#");
+  const heading = anchor && document.querySelector(`[id="${anchor}"], [id^="${anchor}-"]`);
   const name = anchor?.replaceAll("-", " ");
-  const at = name && document.getElementById(anchor) ? message.toLowerCase().indexOf(name) : -1;
+  const at = heading ? message.toLowerCase().indexOf(name) : -1;
   if (at < 0) return [message];
   const end = at + name.length;
-  return [message.slice(0, at), make("a", { href: `#${anchor}`, textContent: message.slice(at, end) }), message.slice(end)];
+  return [message.slice(0, at), make("a", { href: `#${heading.id}`, textContent: message.slice(at, end) }), message.slice(end)];
 }

@@ -74,3 +74,12 @@ def test_fresh_numbers_change_the_question_its_solution_and_its_check(first):
     box.fill(right)
     first.get_by_role("button", name="Check").click()
     expect(first.locator("output")).to_have_text(said(identity, 1, right))
+
+
+def test_a_mistake_leads_back_to_its_step(page):
+    for one in page.locator(".practice[data-unit=B]:not([data-level=design])").all():
+        one.get_by_label("Your answer").fill("1 B")
+        one.get_by_label("Your answer").press("Enter")
+        link = one.locator("output a")
+        expect(link).to_have_text(one.get_attribute("data-step").partition("#")[2].replace("-", " ").capitalize())
+        assert page.locator(link.get_attribute("href")).count() == 1
