@@ -1,0 +1,245 @@
+"""How a model is cut among GPUs, and which of its tensors one rank then holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from calc import kv_cache, parameters
+from calc.capacity._formulas import vocab_rows
+from calc.models import DenseMLP, FixedState, LatentAttention, Layer, MixtureOfExperts, ModelGeometry
+from calc.parameters import ParameterCount
+from calc.units import CalcError, format_count
+
+VOCAB_MULTIPLE = 64  # rows; vLLM 0.32, DEFAULT_VOCAB_PADDING_SIZE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """How a model is cut.
+
+    Attributes
+    ----------
+    tensor : int
+        Ranks that share every layer of a stage.
+    pipeline : int
+        Stages, each with layers of its own.
+    data : int
+        Replicas of the attention, each with requests and a cache of its own.
+    experts : bool
+        Deal whole experts out over the tensor and data ranks, instead of a slice of every expert to each.
+    layers : tuple of int or None
+        Layers of each stage; None splits them as vLLM does (`split_layers`).
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    experts: bool = False
+    layers: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tensor", "pipeline", "data"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise CalcError(f"Parallel: {name} is {value!r:.40}, wanted a whole number of at least 1")
+        if self.layers is not None and len(self.layers) != self.pipeline:
+            raise CalcError(f"Parallel: layers has {len(self.layers)} entries, wanted one for each of {self.pipeline}")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks that the experts of a layer are spread over, whole or in slices."""
+        return self.tensor * self.data
+
+    def __str__(self) -> str:
+        sizes = (("DP", self.data), ("TP", self.tensor), ("PP", self.pipeline))
+        named = [f"{name} {size}" for name, size in sizes if size > 1]
+        return (" × ".join(named) or "one GPU") + (" + EP" if self.experts else "")
+
+    def stages(self, model: ModelGeometry) -> tuple[tuple[Layer, ...], ...]:
+        """The layers of each stage, from the bottom up.
+
+        Raises
+        ------
+        CalcError
+            If the stages don't add up to the model's layers, or one would be empty.
+        """
+        total = len(model.layers)
+        sizes = split_layers(total, self.pipeline) if self.layers is None else self.layers
+        if sum(sizes) != total or min(sizes) < 1:
+            raise CalcError(f"stages of {', '.join(map(str, sizes))} layers: wanted {total} in all and none empty")
+        ends = list(accumulate(sizes))
+        return tuple(model.layers[end - size : end] for end, size in zip(ends, sizes, strict=True))
+
+
+def split_layers(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers of each pipeline stage as vLLM splits them.
+
+    The last stage gets no layer of the remainder, and the first one only if there is no other way: they
+    hold the output layer and the embedding.
+
+    Parameters
+    ----------
+    layers, stages : int
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    CalcError
+        If there are more stages than layers.
+
+    References
+    ----------
+    vLLM 0.32, ``vllm/distributed/utils.py``, ``get_pp_indices``.
+
+    Examples
+    --------
+    >>> split_layers(126, 4), split_layers(80, 3)
+    ((31, 32, 32, 31), (27, 27, 26))
+    """
+    if stages > layers:
+        raise CalcError(f"{layers} layers don't make {stages} stages: use at most {layers}")
+    sizes = [layers // stages] * stages
+    for place in range(layers % stages):
+        sizes[-2 - place] += 1
+    return tuple(sizes)
+
+
+def weights_on_rank(
+    model: ModelGeometry, parallel: Parallel, *, stage: int = 0, expert_rank: int = 0
+) -> ParameterCount:
+    """Parameters that one rank holds, by tensor group.
+
+    Split among tensor ranks: query heads, KV heads as long as there is more than one, the MLP's width, the
+    vocabulary. Copied to each: norms, routers, what makes a latent, a KV head when ranks exceed heads. The
+    embedding is on the first stage, the output layer and the last norm on the last; tied, the matrix is on
+    both.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+    parallel : Parallel
+    stage : int
+        Pipeline stage, from 0.
+    expert_rank : int
+        Place among the ranks that share the experts: where they don't divide, the first ranks have one more.
+
+    Returns
+    -------
+    ParameterCount
+        Of this rank; `resting_experts` is 0.
+
+    Raises
+    ------
+    CalcError
+        If the model can't be cut this way; the message names what doesn't divide.
+
+    Notes
+    -----
+    As vLLM 0.32 builds its models, before quantization. An engine may keep more: a second, absorbed copy of
+    the latent's expansions, redundant experts, a drafter.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> llama = load("llama-3.1-70b")
+    >>> weights_on_rank(llama, Parallel(tensor=8)).total
+    8820367360
+    >>> weights_on_rank(llama, Parallel(tensor=16)).total * 16 - parameters.count(llama).total
+    1361960960
+    """
+    stages = parallel.stages(model)
+    if not 0 <= stage < len(stages) or not 0 <= expert_rank < parallel.expert_ranks:
+        raise CalcError(f"no stage {stage} with expert rank {expert_rank} in {parallel}")
+    kv_cache.layout(model, ranks=parallel.tensor)  # refuses heads that can't be laid out
+    rows = int(_share("rows of the padded vocabulary", _padded(model.vocab), parallel.tensor))
+    held = replace(model, vocab=rows, layers=tuple(_on_rank(layer, parallel, expert_rank) for layer in stages[stage]))
+    whole = replace(model, layers=stages[stage])  # routers see every expert
+    own = parameters.count(held)
+    first, last = stage == 0, stage == len(stages) - 1
+    return replace(
+        own,
+        embedding=own.embedding if first or (last and model.tied_embeddings) else 0,
+        lm_head=own.lm_head if last else 0,
+        norms=own.norms - (0 if last else model.hidden),
+        router=parameters.count(whole).router,
+        resting_experts=0,
+    )
+
+
+def _padded(vocab: int) -> int:
+    return int(vocab_rows(vocab=vocab, multiple=VOCAB_MULTIPLE, ranks=1))
+
+
+def _on_rank(layer: Layer, parallel: Parallel, expert_rank: int) -> Layer:
+    """A layer as one rank holds it: a narrower layer of the same kind."""
+    return replace(layer, mixer=_mixer(layer.mixer, parallel.tensor), mlp=_mlp(layer.mlp, parallel, expert_rank))
+
+
+def _mixer(mixer: object, ranks: int) -> object:
+    if mixer is None or isinstance(mixer, FixedState):
+        return mixer
+    heads = mixer.query_heads // ranks
+    if isinstance(mixer, LatentAttention):
+        return replace(mixer, query_heads=heads)
+    return replace(mixer, query_heads=heads, kv_heads=kv_cache.kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks))
+
+
+def _mlp(mlp: object, parallel: Parallel, expert_rank: int) -> object:
+    if mlp is None:
+        return None
+    if isinstance(mlp, DenseMLP):
+        return replace(mlp, intermediate=_share("MLP elements", mlp.intermediate, parallel.tensor))
+    shared = _share("elements of the shared expert", mlp.shared_intermediate, parallel.tensor)
+    if parallel.experts:
+        experts = local_experts(mlp.experts, parallel.expert_ranks, expert_rank)
+        return replace(mlp, experts=experts, shared_intermediate=shared)
+    width = _share("elements of an expert", mlp.expert_intermediate, parallel.expert_ranks)
+    return replace(mlp, expert_intermediate=width, shared_intermediate=shared)
+
+
+def local_experts(experts: int, ranks: int, rank: int) -> int:
+    """Whole experts of a layer on one rank.
+
+    Raises
+    ------
+    CalcError
+        If there are more ranks than experts.
+
+    Examples
+    --------
+    >>> [local_experts(10, 4, rank) for rank in range(4)]
+    [3, 3, 2, 2]
+    """
+    if ranks > experts:
+        raise CalcError(f"{ranks} ranks can't share {experts} experts: use at most {experts}")
+    return experts // ranks + (rank < experts % ranks)
+
+
+def _share(what: str, count: int, ranks: int) -> int:
+    if count % ranks:
+        good = [r for r in range(1, 65) if count % r == 0]
+        raise CalcError(
+            f"{format_count(count)} {what} don't divide among {ranks} ranks: use {', '.join(map(str, good))}"
+        )
+    return count // ranks
+
+
+def experts_in(model: ModelGeometry) -> int:
+    """Routed experts in the widest layer; 0 for a dense model.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> experts_in(load("qwen3-235b-a22b")), experts_in(load("llama-3.1-70b"))
+    (128, 0)
+    """
+    return max((layer.mlp.experts for layer in model.layers if isinstance(layer.mlp, MixtureOfExperts)), default=0)

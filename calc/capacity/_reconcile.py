@@ -1,0 +1,349 @@
+"""Hold a start-up log against the arithmetic, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from calc import kv_cache
+from calc.capacity._formulas import concurrency, pool_blocks, printed_tokens
+from calc.capacity._log import Fact, StartupLog
+from calc.capacity._parallel import Parallel, weights_on_rank
+from calc.capacity._pool import Pool, pool
+from calc.models import ModelGeometry
+from calc.notebook import Table
+from calc.units import UNITS, CalcError, format_bytes, format_count, significant
+
+AGREES, DIFFERS, RESIDUAL, DERIVED = "agrees", "differs", "residual", "derived"
+CLOSE = 0.01  # loading takes a little more than the parameters: tables, buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of a log against what it should say.
+
+    Attributes
+    ----------
+    name : str
+    printed, computed : str
+        As text with units; empty where there is none.
+    verdict : str
+        "agrees" (as far as the printed digits go), "differs", "residual" (what remains unexplained, in
+        bytes) or "derived" (follows from other lines, and holds no news).
+    note : str
+    lines : tuple of int
+        The log's lines it rests on.
+    """
+
+    name: str
+    printed: str
+    computed: str
+    verdict: str
+    note: str
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """A log, held against the arithmetic.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+    bytes_per_token : float or None
+        What the log implies, where its numbers allow that.
+    residual_bytes : float or None
+        Memory that neither weights nor cache explain: activations, graphs, communication.
+    """
+
+    checks: tuple[Check, ...]
+    bytes_per_token: float | None
+    residual_bytes: float | None
+
+    def verdict(self, name: str) -> str | None:
+        """The verdict of a check, None where the log didn't allow it."""
+        return next((c.verdict for c in self.checks if c.name == name), None)
+
+    def _repr_html_(self) -> str:
+        rows = [(c.name, c.printed or "–", c.computed or "–", c.verdict, c.note + _where(c.lines)) for c in self.checks]
+        columns = ("What", "The log says", "The arithmetic says", "", "Why")
+        return Table(columns, rows, "A start-up log, line by line")._repr_html_()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{c.name}: {c.printed} | {c.computed} | {c.verdict} | {c.note}" for c in self.checks)
+
+
+def _where(lines: tuple[int, ...]) -> str:
+    if not lines:
+        return ""
+    return f" (line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))})"
+
+
+def reconcile(
+    log: StartupLog,
+    *,
+    model: ModelGeometry,
+    parallel: Parallel | None = None,
+    element: str = "bf16",
+    weight_element_bytes: float = 2,
+    block_tokens: int = 16,
+    in_flight: int | None = None,
+    total_bytes: float | None = None,
+    fraction: float | None = None,
+) -> Reconciliation:
+    """Recompute what a vLLM start-up log prints, and name what is left over.
+
+    Parameters
+    ----------
+    log : StartupLog
+        From `read_log`.
+    model : ModelGeometry
+        The model that was started.
+    parallel : Parallel, optional
+        How it was cut; None takes what the log says, or one GPU.
+    element : str
+        How the cache is stored: a key of `calc.kv_cache.ELEMENTS`.
+    weight_element_bytes : float
+        Bytes per parameter.
+    block_tokens : int
+        Positions in a block.
+    in_flight : int, optional
+        Tokens scheduled and not yet settled, for models with windows; None takes the log's
+        ``max_num_batched_tokens`` twice, as asynchronous scheduling does, or 0.
+    total_bytes, fraction : float, optional
+        The GPU's memory and the engine's share, where the log doesn't print them.
+
+    Returns
+    -------
+    Reconciliation
+
+    Raises
+    ------
+    CalcError
+        If the model can't be cut as the log or the caller says.
+
+    Notes
+    -----
+    Numbers are compared as far as their printed digits go. The log of one rank is enough: with several, the
+    one with the least cache counts, as it does for the engine.
+
+    Examples
+    --------
+    >>> from calc.capacity import read_log
+    >>> from calc.models import load
+    >>> text = '''Model loading took 14.9889 GiB and 3.652170 seconds
+    ... GPU KV cache size: 158,656 tokens
+    ... Maximum concurrency for 32,768 tokens per request: 4.84x'''
+    >>> found = reconcile(read_log(text), model=load("llama-3.1-8b"))
+    >>> found.verdict("weights"), found.verdict("maximum concurrency")
+    ('agrees', 'derived')
+    """
+    if parallel is None:
+        parallel = Parallel(tensor=_size(log, "tensor"), pipeline=_size(log, "pipeline"))
+    if in_flight is None:
+        batched = log.get("batched")
+        in_flight = 2 * int(batched.value) if batched else 0
+    layout = pool(model, element=element, ranks=parallel.tensor, block_tokens=block_tokens)
+    stages, start, block = parallel.stages(model), 0, 0.0
+    for layers in stages:  # the stage with the largest block has the fewest of them, other things equal
+        block = max(block, layout.block_bytes(range(start, start + len(layers))))
+        start += len(layers)
+    checks: list[Check] = []
+    usable = _usable(log, total_bytes, fraction, checks)
+    heaviest = max(weights_on_rank(model, parallel, stage=s).total for s in range(len(stages)))
+    checks += _weights(log, heaviest * weight_element_bytes)
+    available = log.get("available")
+    memory = available.value if available else _implied(log, layout, block, block_tokens)
+    residual = _remainder(log, usable, available, memory, checks)
+    per_token = _cache(log, layout, block, block_tokens, in_flight, checks)
+    return Reconciliation(tuple(checks), per_token, residual)
+
+
+def _size(log: StartupLog, name: str) -> int:
+    fact = log.get(name)
+    return int(fact.value) if fact else 1
+
+
+def _close(printed: Fact, value: float, slack: float = 0.0) -> str:
+    return AGREES if abs(printed.value - value) <= printed.half_step + slack + 1e-9 * abs(value) else DIFFERS
+
+
+def _usable(log: StartupLog, total: float | None, fraction: float | None, checks: list[Check]) -> float | None:
+    """What the engine may use, printed or worked out."""
+    whole, share, printed = log.get("total"), log.get("fraction"), log.get("requested")
+    size = whole.value if whole else total
+    part = share.value if share else fraction
+    if size is None or part is None:
+        return printed.value if printed else None
+    value = size * part
+    if printed is None:
+        text = f"{format_bytes(size)} · {significant(part)} = {format_bytes(value)}"
+        checks.append(Check("may use", "", text, DERIVED, "not printed: the GPU's total times the fraction"))
+        return value
+    slack = (whole.half_step if whole else 0) * part + size * (share.half_step if share else 0)
+    lines = tuple(f.line for f in (whole, share, printed) if f)
+    verdict = _close(printed, value, slack)
+    note = "the GPU's total times the fraction"
+    checks.append(Check("may use", format_bytes(printed.value), format_bytes(value), verdict, note, lines))
+    return printed.value
+
+
+def _weights(log: StartupLog, value: float) -> Iterator[Check]:
+    printed = log.get("weights")
+    if printed is None:
+        return
+    near = abs(printed.value / value - 1) <= CLOSE if value else False
+    note = "parameters on the rank times bytes per parameter"
+    if not near:
+        note += ": other weights, another cut, or quantization"
+    texts = format_bytes(printed.value), format_bytes(value)
+    yield Check("weights", *texts, AGREES if near else DIFFERS, note, (printed.line,))
+
+
+def _implied(log: StartupLog, layout: Pool, block: float, block_tokens: int) -> float | None:
+    """Memory of the cache, from the blocks or tokens printed, where they can be turned back."""
+    blocks, tokens = log.get("blocks"), log.get("tokens")
+    if blocks:
+        return blocks.value * block
+    if tokens and layout.invertible:
+        return tokens.value / block_tokens * block
+    return None
+
+
+def _remainder(
+    log: StartupLog, usable: float | None, available: Fact | None, memory: float | None, checks: list[Check]
+) -> float | None:
+    """What is left for the cache: recomputed where all parts are printed, else the residual is named."""
+    parts = [log.get(name) for name in ("weights", "outside", "activation")]
+    peak = [log.get(name) for name in ("peak", "outside")]
+    consumed = [log.get(name) for name in ("consumed", "activation")]
+    for known in (consumed, peak, parts):
+        if usable is not None and available is not None and all(known):
+            value = usable - sum(f.value for f in known)
+            slack = sum(f.half_step for f in known) + 0.005 * UNITS["GiB"].factor
+            lines = (*(f.line for f in known), available.line)
+            note = "what it may use, less what the profile found"
+            texts = format_bytes(available.value), format_bytes(value)
+            verdict = _close(available, value, slack)
+            checks.append(Check("left for the cache", *texts, verdict, note, tuple(dict.fromkeys(lines))))
+            return value - available.value
+    weights = log.get("weights")
+    if usable is None or weights is None or memory is None:
+        return None
+    residual = usable - weights.value - memory
+    note = "may use, less weights, less cache: activations, graphs, communication"
+    if residual < 0:
+        note = "more than the engine may use: the log is of another GPU, model or fraction"
+    size = f"{'−' if residual < 0 else ''}{format_bytes(residual).lstrip('-')}"
+    checks.append(Check("unexplained", "", size, RESIDUAL, note))
+    return residual
+
+
+def _cache(
+    log: StartupLog, layout: Pool, block: float, block_tokens: int, in_flight: int, checks: list[Check]
+) -> float | None:
+    """Blocks, tokens, bytes per token and concurrency."""
+    available, blocks, tokens = log.get("available"), log.get("blocks"), log.get("tokens")
+    length, times = log.get("length"), log.get("concurrency")
+    needed = layout.request_blocks(length=int(length.value), in_flight=in_flight) if length else None
+    least = most = None
+    if available:
+        ends = (available.value - available.half_step, available.value + available.half_step)
+        least, most = (int(pool_blocks(pool_bytes=max(0, m), block_bytes=block)) for m in ends)
+        checks.append(_blocks(least, most, blocks, layout, block))
+    elif blocks:
+        least = most = int(blocks.value)
+    if tokens and least is not None and (length or layout.invertible):
+        checks.append(_tokens(least, most, needed, tokens, length, block_tokens, layout))
+    per_token = None
+    if tokens and available:
+        per_token = available.value / tokens.value
+        stretch = needed * block_tokens / length.value if length and layout.invertible else 1.0
+        checks.append(_per_token(per_token, layout, block / block_tokens, stretch, (available.line, tokens.line)))
+    if length and times and (tokens or least is not None):
+        value = tokens.value / length.value if tokens else concurrency(blocks=least, request_blocks=needed)
+        slack = 1 / length.value
+        verdict = DERIVED if _close(times, value, slack) == AGREES else DIFFERS
+        note = "the cache size over the longest sequence" if tokens else "blocks over those of the longest sequence"
+        texts = f"{significant(times.value)}×", f"{significant(value)}×"
+        checks.append(Check("maximum concurrency", *texts, verdict, note, (times.line,)))
+    if tokens and not layout.invertible:
+        note = "window or recurrent layers: it depends on the longest sequence and can't be turned into bytes per token"
+        checks.append(Check("the printed size", f"{format_count(tokens.value)} tokens", "", DERIVED, note))
+    return per_token if layout.invertible else None
+
+
+def _span(least: float, most: float) -> str:
+    few, many = format_count(least), format_count(most)
+    return few if few == many else f"{few} to {many}"
+
+
+def _blocks(least: int, most: int, printed: Fact | None, layout: Pool, block: float) -> Check:
+    note = f"memory over {format_bytes(block)} a block"
+    if printed is None:
+        return Check("blocks", "", _span(least, most), DERIVED, note + ", as far as the memory is printed")
+    verdict = AGREES if least <= printed.value <= most else DIFFERS
+    return Check("blocks", format_count(printed.value), _span(least, most), verdict, note, (printed.line,))
+
+
+def _tokens(
+    least: int, most: int, needed: int | None, printed: Fact, length: Fact | None, block_tokens: int, layout: Pool
+) -> Check:
+    """The printed size is concurrency times length; older versions print blocks times their size."""
+    plain = [b * block_tokens for b in (least, most)]
+    shown, note = plain, "blocks times their size"
+    agrees = layout.invertible and plain[0] <= printed.value <= plain[1]
+    if length and not agrees:
+        shown = [printed_tokens(blocks=b, request_blocks=needed, length=int(length.value)) for b in (least, most)]
+        note = "blocks over those of one longest sequence, times its length"
+        agrees = shown[0] <= printed.value <= shown[1]
+    if not agrees:
+        off = printed.value / ((shown[0] + shown[1]) / 2) if shown[1] else 0
+        note += f": {significant(100 * (off - 1), 2)}% off" if 0.5 < off < 2 else ": another cache type or another cut"
+        note += ", as where another rank has less memory" if 0.5 < off < 1 else ""
+    verdict = AGREES if agrees else DIFFERS
+    return Check("cache size, tokens", format_count(printed.value), _span(*shown), verdict, note, (printed.line,))
+
+
+def _per_token(value: float, layout: Pool, ours: float, stretch: float, lines: tuple[int, ...]) -> Check:
+    """`stretch` is above 1 where the longest sequence is no whole number of blocks."""
+    if not layout.invertible:
+        text = "the quotient of the two lines, and no property of the model"
+        return Check("bytes per token", format_bytes(value), "", DERIVED, text, lines)
+    note = "memory over tokens, against the cache of one position on the rank"
+    agrees = abs(value / ours - 1) <= CLOSE
+    if not agrees and abs(value / (ours * stretch) - 1) <= CLOSE:
+        agrees, note = True, note + f", {significant(stretch)}× for a longest sequence that ends inside a block"
+    if not agrees:
+        note += f": {significant(max(value / ours, ours / value), 3)}× apart"
+    return Check("bytes per token", format_bytes(value), format_bytes(ours), AGREES if agrees else DIFFERS, note, lines)
+
+
+def log_element(log: StartupLog, model: ModelGeometry, *, parallel: Parallel | None = None) -> str:
+    """The cache element that a log's memory and tokens imply.
+
+    Raises
+    ------
+    CalcError
+        If the log prints too little, the model has windows or states, or no known element comes within 2%.
+
+    Examples
+    --------
+    >>> from calc.capacity import read_log
+    >>> from calc.models import load
+    >>> text = "Available KV cache memory: 10.55 GiB\\nGPU KV cache size: 230,528 tokens"
+    >>> log_element(read_log(text), load("qwen3-30b-a3b"))
+    'fp8'
+    """
+    available, tokens = log.get("available"), log.get("tokens")
+    if available is None or tokens is None:
+        raise CalcError("the log must print the available memory and the cache size in tokens")
+    cut = parallel or Parallel(tensor=_size(log, "tensor"), pipeline=_size(log, "pipeline"))
+    for element in ("bf16", "fp8", "fp32"):
+        layout = pool(model, element=element, ranks=cut.tensor, block_tokens=1)
+        if not layout.invertible:
+            raise CalcError(f"{model.name} has layers that don't keep every position: the quotient says nothing")
+        size = kv_cache.layout(model, element=element, ranks=cut.tensor).bytes_per_position / cut.pipeline
+        if abs(available.value / tokens.value / size - 1) <= 2 * CLOSE:
+            return element
+    raise CalcError(f"{format_bytes(available.value / tokens.value)} a token fits no known element of {model.name}")
