@@ -2,7 +2,7 @@
 
 `_timeline` holds what was recorded of a request, `_request` the book's own definitions, `_formulas` their
 arithmetic and `_percentiles` the statistics. `_tools` computes what each tool would, `_dialect` says in
-words what that is and where it was read, and `measure` puts both together. `_read` takes the tools' own
+words what that is and where it was read, and `measure` puts both together. `_read_…` take the tools' own
 result files, `_stream` runs too long to hold in memory.
 """
 
@@ -31,11 +31,17 @@ from calc.latency._percentiles import (
     requests_to_prove,
     weighted_percentile,
 )
+from calc.latency._read_aiperf import read_aiperf
+from calc.latency._read_guidellm import read_guidellm
+from calc.latency._read_llmservingsim import Tick, read_llmservingsim, read_ticks
+from calc.latency._read_vllm import read_vllm_bench
 from calc.latency._request import RequestLatency, Stall, gaps, request_latency, stalls
+from calc.latency._stream import Batch, measure_stream
 from calc.latency._timeline import BOUNDARIES, KINDS, STATUSES, Chunk, Run, Timeline
 
 __all__ = [
     "BOUNDARIES",
+    "Batch",
     "KINDS",
     "METHODS",
     "QUANTITIES",
@@ -48,6 +54,7 @@ __all__ = [
     "Run",
     "Stall",
     "Statistic",
+    "Tick",
     "Timeline",
     "attainment",
     "dialect",
@@ -57,11 +64,17 @@ __all__ = [
     "histogram_percentile",
     "interval_ranks",
     "measure",
+    "measure_stream",
     "mlperf_limits",
     "normalized_latency",
     "percentile",
     "percentile_interval",
     "per_second",
+    "read_aiperf",
+    "read_guidellm",
+    "read_llmservingsim",
+    "read_ticks",
+    "read_vllm_bench",
     "request_latency",
     "requests_decoding",
     "requests_for_margin",

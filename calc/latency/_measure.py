@@ -190,9 +190,7 @@ def measure(
 _dialect = dialect
 
 
-def _summary(
-    name: str, values: Sequence, percents: Sequence[float], method: str | Sequence[float]
-) -> Statistic | None:
+def _summary(name: str, values: Sequence, percents: Sequence[float], method: str | Sequence[float]) -> Statistic | None:
     """Summarize values, or (value, weight) pairs, the way a tool does. None without a value that has weight."""
     pairs = sorted(pair for pair in (v if isinstance(v, tuple) else (v, 1) for v in values) if pair[1])
     if not pairs:

@@ -78,7 +78,5 @@ class Objectives:
         limits = [] if self.tpot_s is None else [self.tpot_s]
         if self.e2e_s is not None and self.ttft_s is not None and output_tokens > 1:
             room = max(self.e2e_s, self.ttft_s)  # a first token later than that leaves nothing
-            limits.append(
-                tpot_left_by_end_to_end(e2e_s=room, ttft_s=self.ttft_s, output_tokens=output_tokens)
-            )
+            limits.append(tpot_left_by_end_to_end(e2e_s=room, ttft_s=self.ttft_s, output_tokens=output_tokens))
         return min(limits, default=None)

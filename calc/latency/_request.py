@@ -157,6 +157,4 @@ def stalls(timeline: Timeline, *, longer_than_s: float) -> tuple[Stall, ...]:
     if longer_than_s < 0:
         raise CalcError(f"stalls: longer_than_s is {longer_than_s}, wanted seconds of at least 0")
     starts = [chunk.time_s for chunk in timeline.token_chunks]
-    return tuple(
-        Stall(at, gap) for at, gap in zip(starts, gaps(timeline), strict=False) if gap > longer_than_s
-    )
+    return tuple(Stall(at, gap) for at, gap in zip(starts, gaps(timeline), strict=False) if gap > longer_than_s)

@@ -70,6 +70,8 @@ class Timeline:
         Its name in the recording.
     due_s : float or None
         When the load generator meant to send it. Later sending is a wait that most tools don't see.
+    started_s : float or None
+        When the engine first scheduled it, where an engine recorded it: the end of its queue.
     prompt_tokens, usage_tokens : int or None
         Tokens as the server reported them; `usage_tokens` are all output tokens.
     boundary : str
@@ -86,6 +88,7 @@ class Timeline:
     status: str = "ok"
     id: str = ""
     due_s: float | None = None
+    started_s: float | None = None
     prompt_tokens: int | None = None
     usage_tokens: int | None = None
     boundary: str = "client"
@@ -105,7 +108,8 @@ class Timeline:
             raise CalcError(f"{name}: status is ok, but no message carries a token: it failed, or a message is missing")
         if (self.status == "running") != (self.end_s is None):
             raise CalcError(f"{name}: end_s is {self.end_s}, status {self.status!r}: only a running one has no end")
-        times = [self.sent_s, *(chunk.time_s for chunk in self.chunks)]
+        times = [self.sent_s, *([] if self.started_s is None else [self.started_s])]
+        times += [chunk.time_s for chunk in self.chunks]
         times += [] if self.end_s is None else [self.end_s]
         if not all(map(isfinite, times)):
             raise CalcError(f"{name}: a time is not a finite number of seconds")

@@ -1,0 +1,31 @@
+"""Workloads: public traces, arrival processes, and how other people's files are read.
+
+`_files` takes records out of JSON, JSON lines and CSV and names the line of anything wrong. `_requests`
+holds the readers of the Azure, Mooncake and BurstGPT traces and the open-loop arrival processes.
+"""
+
+from calc.workload._files import Fields, ReadError, csv_rows, json_file, json_lines
+from calc.workload._requests import (
+    MOONCAKE_BLOCK_TOKENS,
+    Request,
+    arrivals,
+    at_rate,
+    read_azure,
+    read_burstgpt,
+    read_mooncake,
+)
+
+__all__ = [
+    "MOONCAKE_BLOCK_TOKENS",
+    "Fields",
+    "ReadError",
+    "Request",
+    "arrivals",
+    "at_rate",
+    "csv_rows",
+    "json_file",
+    "json_lines",
+    "read_azure",
+    "read_burstgpt",
+    "read_mooncake",
+]
