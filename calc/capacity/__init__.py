@@ -23,6 +23,7 @@ from calc.capacity._formulas import (
     window_request_blocks,
 )
 from calc.capacity._log import Fact, StartupLog, read_log
+from calc.capacity._panel import capacity_panel
 from calc.capacity._parallel import Parallel, experts_in, local_experts, split_layers, weights_on_rank
 from calc.capacity._plan import Plan, RankBudget, plan
 from calc.capacity._pool import Group, Pool, Printed, pool, printed
@@ -43,6 +44,7 @@ __all__ = [
     "Reconciliation",
     "Served",
     "StartupLog",
+    "capacity_panel",
     "concurrency",
     "engine_pool_bytes",
     "engines",

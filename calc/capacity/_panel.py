@@ -1,0 +1,115 @@
+"""The live panel of the cache-budget chapter."""
+
+from __future__ import annotations
+
+from calc import hardware, kv_cache
+from calc.capacity._formulas import pool_blocks, pool_bytes
+from calc.capacity._parallel import Parallel
+from calc.capacity._plan import plan
+from calc.models import load
+from calc.panel import Panel, Row
+from calc.units import UNITS, format_bytes, format_count, significant
+from calc.working import working
+
+WEIGHTS = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5}  # bytes per parameter, without scales
+
+
+def capacity_panel(
+    *,
+    model: str,
+    accelerator: str,
+    tensor: int,
+    pipeline: int,
+    percent: float,
+    weights: str,
+    element: str,
+    workspace_gib: float,
+    prompt: int,
+    output: int,
+) -> Panel:
+    """Panel of the chapter: the budget of the limiting rank, and the requests that follow from it.
+
+    Parameters
+    ----------
+    model, accelerator : str
+        Slugs of the catalogues.
+    tensor, pipeline : int
+        Tensor-parallel ranks and pipeline stages.
+    percent : float
+        Share of the GPU that the engine may use, in percent.
+    weights : str
+        A key of `WEIGHTS`.
+    element : str
+        How the cache is stored: a key of `calc.kv_cache.ELEMENTS`.
+    workspace_gib : float
+        Activations, graphs and communication buffers on each GPU, GiB.
+    prompt, output : int
+        Prompt tokens, and tokens of the whole response.
+
+    Returns
+    -------
+    Panel
+
+    Raises
+    ------
+    CalcError
+        If the inputs are impossible together.
+    """
+    geometry, chip = load(model), hardware.accelerator(accelerator)
+    total = (chip.visible_bytes or chip.memory_bytes).value
+    parallel = Parallel(tensor=tensor, pipeline=pipeline)
+    workspace = workspace_gib * UNITS["GiB"].factor
+    budget = plan(
+        geometry,
+        parallel,
+        total_bytes=total,
+        fraction=percent / 100,
+        weight_element_bytes=WEIGHTS[weights],
+        element=element,
+        activation_bytes=workspace,
+    )
+    rank = budget.limiting
+    start = kv_cache.positions_written(prompt=prompt, generated=1)
+    end = kv_cache.positions_written(prompt=prompt, generated=output)
+    now, finish = (budget.requests(length=n) for n in (start, end))
+    where = f" (stage {rank.stage + 1} of {pipeline})" if pipeline > 1 else ""
+    rows = (
+        Row("Each GPU may use", format_bytes(rank.usable_bytes)),
+        Row(f"Weights on the limiting rank{where}", format_bytes(rank.weight_bytes)),
+        Row("Its pool for the cache", format_bytes(rank.pool_bytes), keep=True),
+        Row("Blocks that every rank has", format_count(budget.blocks)),
+        Row("Stranded on the other ranks", format_bytes(budget.stranded_bytes - rank.stranded_bytes)),
+        Row("Such requests, counted by their prompts", format_count(now)),
+        Row("… counted with room to finish", format_count(finish), keep=True),
+    )
+    lines = (
+        working(
+            pool_bytes,
+            total_bytes=total,
+            fraction=percent / 100,
+            weight_bytes=rank.weight_bytes,
+            activation_bytes=rank.activation_bytes,
+            graph_bytes=0,
+            communication_bytes=0,
+        ).text,
+        working(pool_blocks, pool_bytes=rank.pool_bytes, block_bytes=rank.block_bytes).text,
+        working(kv_cache.positions_written, prompt=prompt, generated=output).text,
+    )
+    many = parallel.gpus > 1
+    share = significant(100 * rank.pool_bytes / total, 2)
+    meaning = (
+        f"{f'Each of {parallel.gpus} GPUs' if many else 'The GPU'} keeps about {share}% of its memory for the cache. "
+    )
+    meaning += (
+        f"Prompts alone would admit {format_count(now)} such requests; {format_count(finish)} can finish."
+        if now != finish
+        else f"That is {format_count(finish)} such request{'' if finish == 1 else 's'}, by prompts and to the end."
+    )
+    return Panel(rows, lines, meaning, _LEFT_OUT)
+
+
+_LEFT_OUT = (
+    "Quantization scales, and groups that stay unquantized; logits, which weigh on the last stage alone; blocks shared "
+    "between requests; a GPU that something else uses too. And time: whether so many requests are served fast enough "
+    "is another question."
+)
