@@ -1,6 +1,6 @@
 """Pin the whole tree of dependencies: resolve pyproject's extras in an empty environment and write down what came.
 
-Run it with the oldest supported Python, whose tree holds every package that a newer one needs.
+Run it with the oldest supported Python (Debian 12 has 3.11.2): what it resolves to, a newer one can install too.
 """
 
 from __future__ import annotations
