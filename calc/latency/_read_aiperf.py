@@ -6,7 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from calc.latency._timeline import Chunk, Run, Timeline
-from calc.units import CalcError, lookup
+from calc.units import UNITS, CalcError
 from calc.workload import Fields, ReadError, json_lines
 
 _MADE_BY = "profile_export.jsonl of AIPerf, one object a line with metadata, metrics and error"
@@ -56,9 +56,9 @@ def _timeline(record: Fields, zero: int) -> Timeline:
     prompt = tokens = None
     status = _status(record, metadata)
     if status == "ok":
-        latency = _seconds(metrics, "request_latency")[0]
-        first = _seconds(metrics, "time_to_first_token")[0] if metrics.has("time_to_first_token") else latency
-        gaps = _seconds(metrics, "inter_chunk_latency") if metrics.has("inter_chunk_latency") else []
+        latency = _time(metrics, "request_latency")
+        first = _time(metrics, "time_to_first_token") if metrics.has("time_to_first_token") else latency
+        gaps = _times(metrics, "inter_chunk_latency") if metrics.has("inter_chunk_latency") else []
         times = list(accumulate([sent + first, *gaps]))
         if abs(times[-1] - sent - latency) > 1e-6:
             raise ReadError(
@@ -66,7 +66,7 @@ def _timeline(record: Fields, zero: int) -> Timeline:
                 f"request_latency is {latency:.6f} s; the record is damaged"
             )
         named = "time_to_first_output_token"
-        answer = sent + _seconds(metrics, named)[0] if metrics.has(named) else times[0]
+        answer = sent + _time(metrics, named) if metrics.has(named) else times[0]
         kinds = ["text" if time > answer - 1e-9 else "reasoning" for time in times]
         tokens = _count(metrics, "output_sequence_length")
         each = 1 if tokens == len(times) else None
@@ -95,13 +95,21 @@ def _status(record: Fields, metadata: Fields) -> str:
     return "timeout" if "timeout" in str(record.fields("error").data.get("type", "")).lower() else "failed"
 
 
-def _seconds(metrics: Fields, name: str) -> list[float]:
+def _time(metrics: Fields, name: str) -> float:
     metric = metrics.fields(name)
-    unit = lookup(metric.text("unit"))
-    if unit.dimension != "second":
+    return metric.number("value") * _unit(metric)
+
+
+def _times(metrics: Fields, name: str) -> list[float]:
+    metric = metrics.fields(name)
+    return [value * _unit(metric) for value in metric.numbers("value")]
+
+
+def _unit(metric: Fields) -> float:
+    unit = UNITS.get(metric.text("unit"))
+    if unit is None or unit.dimension != "second":
         raise metric.wrong("unit", "a unit of time")
-    values = metric.numbers("value") if isinstance(metric.data["value"], list) else [metric.number("value")]
-    return [value * unit.factor for value in values]
+    return unit.factor
 
 
 def _count(metrics: Fields, name: str) -> int:

@@ -8,10 +8,9 @@ from types import MappingProxyType
 
 from calc.latency._timeline import Chunk, Run, Timeline
 from calc.units import CalcError
-from calc.workload import ReadError, json_file
+from calc.workload import Fields, ReadError, json_file
 
 _MADE_BY = "result file of `vllm bench serve --save-result --save-detailed`"
-_LISTS = ("input_lens", "output_lens", "ttfts", "itls", "start_times", "errors")
 
 
 def read_vllm_bench(path: str | Path) -> Run:
@@ -44,24 +43,29 @@ def read_vllm_bench(path: str | Path) -> Run:
         raise ReadError(f"{result.where}: a summary without its requests; run again with --save-detailed")
     if not result.has("start_times"):
         raise ReadError(f"{result.where}: no start_times: an older vLLM wrote it; run again with a newer one")
-    lists = {name: result.array(name) for name in _LISTS}
-    requests = len(lists["ttfts"])
-    for name, values in lists.items():
-        if len(values) != requests:
+    starts, firsts = result.numbers("start_times"), result.numbers("ttfts")
+    queued = result.numbers("queue_times") if result.has("queue_times") else [0.0] * len(firsts)
+    columns = {
+        "start_times": starts,
+        "queue_times": queued,
+        "ttfts": firsts,
+        **{name: result.array(name) for name in ("itls", "output_lens", "input_lens", "errors")},
+    }
+    for name, values in columns.items():
+        if len(values) != len(firsts):
             raise ReadError(
-                f"{result.where}: {name} has {len(values)} entries, ttfts has {requests}; the file is damaged"
+                f"{result.where}: {name} has {len(values)} entries, ttfts has {len(firsts)}; the file is damaged"
             )
-    starts = result.numbers("start_times")
-    queued = result.numbers("queue_times") if result.has("queue_times") else [0.0] * requests
-    zero = min(map(float.__sub__, map(float, starts), map(float, queued)), default=0.0)
+    zero = min((start - wait for start, wait in zip(starts, queued, strict=True)), default=0.0)
     timelines = []
-    for i in range(requests):
-        where = f"{result.where}, request {i}"
+    for i, values in enumerate(zip(*columns.values(), strict=True)):
+        request = Fields(dict(zip(columns, values, strict=True)), f"{result.where}, request {i}", _MADE_BY)
         try:
-            gaps = [float(gap) for gap in lists["itls"][i]]
-            timelines.append(_timeline(i, starts[i] - zero, queued[i], gaps, lists))
-        except (CalcError, TypeError, ValueError) as error:
-            raise ReadError(f"{where}: {error}; the file is damaged") from None
+            timelines.append(_timeline(request, str(i), zero))
+        except ReadError:
+            raise
+        except CalcError as error:
+            raise ReadError(f"{request.where}: {error}; the file is damaged") from None
     whole = sum(t.status == "ok" for t in timelines)
     if result.count("completed") != whole:
         raise ReadError(
@@ -78,19 +82,19 @@ def read_vllm_bench(path: str | Path) -> Run:
     )
 
 
-def _timeline(i: int, sent: float, queued: float, gaps: list[float], lists: dict[str, list]) -> Timeline:
-    failed = bool(lists["errors"][i])
-    first = float(lists["ttfts"][i])
-    times = list(accumulate([sent + first, *gaps])) if first or not failed else []
-    tokens = int(lists["output_lens"][i])
+def _timeline(request: Fields, name: str, zero: float) -> Timeline:
+    failed = bool(request.text("errors"))
+    sent, first = request.number("start_times") - zero, request.number("ttfts")
+    times = list(accumulate([sent + first, *request.numbers("itls")])) if first or not failed else []
+    tokens = request.count("output_lens")
     each = 1 if tokens == len(times) else None
     return Timeline(
-        id=str(i),
-        due_s=sent - queued,
+        id=name,
+        due_s=sent - request.number("queue_times"),
         sent_s=sent,
         chunks=tuple(Chunk(time, each) for time in times),
         end_s=times[-1] if times else sent,
         status="failed" if failed else "ok",
-        prompt_tokens=int(lists["input_lens"][i]),
+        prompt_tokens=request.count("input_lens"),
         usage_tokens=None if failed else tokens or None,
     )

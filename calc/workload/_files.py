@@ -181,8 +181,9 @@ def _decode(text: str, name: str, first_line: int, made_by: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
-        if error.pos >= len(text.rstrip()) or "Unterminated" in error.msg:
+        end = len(text.rstrip())
+        line = first_line + text.count("\n", 0, min(error.pos, end))
+        if error.pos >= end or "Unterminated" in error.msg:
             raise ReadError(f"{name}, line {line}: the JSON is cut off here; fetch or write the file again") from None
         raise ReadError(
             f"{name}, line {line}, column {error.colno}: no JSON ({error.msg}); wanted a {made_by}"
