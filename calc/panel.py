@@ -77,15 +77,24 @@ def render(path: str, arguments: str) -> str:
     Raises
     ------
     CalcError
-        If the path is wrong or the function does not take these arguments: a broken declaration, not a reader's slip.
+        If the path is wrong, the arguments are no JSON object, or the function does not take them: a broken
+        declaration, not a reader's slip.
     """
     function = resolve(path)
-    inputs = json.loads(arguments)
+    try:
+        inputs = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        raise CalcError(f"{path}: the arguments are not JSON: {error}") from error
+    if not isinstance(inputs, dict):
+        raise CalcError(f"{path}: the arguments are {type(inputs).__name__}, wanted a JSON object")
     try:
         inspect.signature(function).bind(**inputs)
     except TypeError as error:
         raise CalcError(f"{path}: {error}") from error
     try:
+        for name, value in inputs.items():
+            if not isinstance(value, (str, int, float, bool)):
+                raise CalcError(f"{name} is empty: choose or write a value")
         return json.dumps({"ok": True} | asdict(function(**inputs)))
     except CalcError as error:
         return json.dumps({"ok": False, "error": str(error)})

@@ -59,13 +59,14 @@ def _unit_table() -> dict[str, Unit]:
     table |= {"s": Unit("second", 1), "ms": Unit("second", 1e-3), "us": Unit("second", 1e-6)}
     table |= {"µs": Unit("second", 1e-6), "ns": Unit("second", 1e-9)}
     table |= {"min": Unit("second", 60), "h": Unit("second", 3600)}
-    table |= {"1/s": Unit("1/second", 1), "tokens/s": Unit("1/second", 1), "requests/s": Unit("1/second", 1)}
+    table |= {symbol: Unit("1/second", 1) for symbol in ("/s", "1/s", "tokens/s", "requests/s")}
     return table
 
 
 UNITS: dict[str, Unit] = _unit_table()
+_LARGEST, _LARGEST_COUNT = 1e36, 2**53
 _FOLDED = {symbol.casefold(): symbol for symbol in reversed(UNITS)}
-_AMBIGUOUS = re.compile(r"[kKMGTP]b(/s|ps)?")  # Gb: bits or bytes, nobody can tell
+_AMBIGUOUS = re.compile(r"[kKMGTP]?b(/s|ps)?")  # Gb: bits or bytes, nobody can tell
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(?:[,_ ]\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d{1,3})?")
 
 
@@ -176,7 +177,8 @@ def significant(value: float, digits: int = 4) -> str:
 
 def format_count(value: float) -> str:
     """Write a count with every digit: 327680 → "327,680"; a count that is not whole keeps four digits."""
-    return f"{int(value):,}" if value == int(value) else significant(value)
+    whole = isinstance(value, int) or (math.isfinite(value) and value == int(value))
+    return f"{int(value):,}" if whole else significant(value)
 
 
 def format_bytes(value: float) -> str:
@@ -187,9 +189,7 @@ def format_bytes(value: float) -> str:
     >>> format_bytes(327680), format_bytes(141107412992), format_bytes(512)
     ('320 KiB', '131.4 GiB', '512 B')
     """
-    size, prefixes = abs(value), ("", "Ki", "Mi", "Gi", "Ti", "Pi")
-    power = next((p for p in range(5, 0, -1) if size >= 1024**p), 0)
-    return f"{significant(value / 1024**power)} {prefixes[power]}B"
+    return _prefixed(value, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi"), "B")
 
 
 def format_decimal(value: float, unit: str) -> str:
@@ -200,9 +200,16 @@ def format_decimal(value: float, unit: str) -> str:
     >>> format_decimal(3.35e12, "B/s"), format_decimal(989.4e12, "FLOP/s")
     ('3.35 TB/s', '989.4 TFLOP/s')
     """
-    size, prefixes = abs(value), ("", "k", "M", "G", "T", "P", "E")
-    power = next((p for p in range(6, 0, -1) if size >= 1000**p), 0)
-    return f"{significant(value / 1000**power)} {prefixes[power]}{unit}"
+    return _prefixed(value, 1000, ("", "k", "M", "G", "T", "P", "E"), unit)
+
+
+def _prefixed(value: float, base: int, prefixes: tuple[str, ...], unit: str, digits: int = 4) -> str:
+    """Write a value with the largest prefix that leaves at least 1, after rounding."""
+    power = next((p for p in range(len(prefixes) - 1, 0, -1) if abs(value) >= base**p), 0)
+    text = significant(value / base**power, digits)
+    if power + 1 < len(prefixes) and abs(float(text.replace(",", ""))) >= base:
+        power, text = power + 1, "1" if value > 0 else "-1"
+    return f"{text} {prefixes[power]}{unit}"
 
 
 def format_seconds(value: float) -> str:
@@ -227,6 +234,8 @@ def format_as(value: float, dimension: str) -> str:
         return format_seconds(value)
     if dimension in {"", "count"}:
         return format_count(value)
+    if dimension == "1/second":
+        return f"{significant(value)}/s"
     return format_decimal(value, dimension.replace("byte", "B").replace("second", "s"))
 
 
@@ -242,10 +251,10 @@ def dimensions(result: str, /, **declared: str) -> Callable:
 
     Notes
     -----
-    Plain numbers (and numpy arrays) are taken in base units. A pint Quantity is checked, converted,
-    and the result is wrapped in the declared unit. Every argument must be finite and not negative:
-    no quantity of this book is. The bare formula stays at ``.formula``, the units at ``.units`` and
-    ``.result_unit``.
+    Plain numbers are taken in base units, numpy arrays element by element. A pint Quantity is checked,
+    converted, and the result is wrapped in the declared unit. Every argument must be finite and not
+    negative: no quantity of this book is. Counts stay below 2^53, where floating point counts in ones.
+    The bare formula stays at ``.formula``, the units at ``.units`` and ``.result_unit``.
 
     Examples
     --------
@@ -269,20 +278,33 @@ def dimensions(result: str, /, **declared: str) -> Callable:
         @functools.wraps(formula)
         def guarded(**arguments: Any) -> Any:
             _check_names(formula.__name__, parameters, defaults, arguments)
-            registry = None
-            plain = dict(defaults)
-            for name, value in arguments.items():
-                if hasattr(value, "_REGISTRY"):
-                    registry = value._REGISTRY
-                    value = _from_quantity(formula.__name__, name, value, declared[name])
-                plain[name] = _check_value(formula.__name__, name, value, declared[name])
-            answer = formula(**plain)
-            return answer if registry is None else registry.Quantity(answer, _pint_unit(registry, result))
+            given = {name: value for name, value in arguments.items() if hasattr(value, "_REGISTRY")}
+            checked = {name: plain(formula.__name__, name, value, declared[name]) for name, value in arguments.items()}
+            answer = _evaluate(formula, defaults | checked, result)
+            if not given:
+                return answer
+            registry = next(iter(given.values()))._REGISTRY
+            return registry.Quantity(answer, _pint_unit(registry, result))
 
         guarded.formula, guarded.units, guarded.result_unit = formula, declared, result
         return guarded
 
     return decorate
+
+
+def _evaluate(formula: Callable, arguments: dict[str, Any], result: str) -> Any:
+    """Run a formula on plain numbers; on arrays element by element, so that no fixed-width integer overflows."""
+    whole = result.partition(">")[0] == "count"
+    if not any(getattr(value, "ndim", 0) for value in arguments.values()):
+        answer = formula(**arguments)
+        return int(answer) if whole else answer
+    import numpy
+
+    def one(*values: Any) -> float:
+        return formula(**dict(zip(arguments, values, strict=True)))
+
+    answer = numpy.vectorize(one, otypes=[object])(*arguments.values())
+    return answer.astype(numpy.int64 if whole else float)
 
 
 def _check_names(function: str, parameters: Any, defaults: dict, arguments: dict) -> None:
@@ -293,22 +315,57 @@ def _check_names(function: str, parameters: Any, defaults: dict, arguments: dict
         raise TypeError(f"{function} {what}; it takes {', '.join(parameters)}")
 
 
-def _check_value(function: str, name: str, value: Any, declared: str) -> Any:
+def plain(function: str, name: str, value: Any, declared: str) -> Any:
+    """Check one argument and return it as a plain number (or array) in base units.
+
+    Parameters
+    ----------
+    function, name : str
+        Whose argument it is, for the message.
+    value : number, numpy array or pint Quantity
+        What was given.
+    declared : str
+        The dimension wanted, as for `dimensions`.
+
+    Raises
+    ------
+    CalcError
+        If it is not a finite number of at least 0 in that dimension (`UnitError` for a wrong unit).
+
+    Examples
+    --------
+    >>> plain("sequence_bytes", "positions", 4096, "count")
+    4096
+    """
+    if hasattr(value, "_REGISTRY"):
+        value = _from_quantity(function, name, value, declared)
+    if hasattr(value, "item") and not getattr(value, "ndim", 1):
+        value = value.item()  # a numpy scalar would overflow where an int does not
     dimension, _, positive = declared.partition(">")
     kind = "a whole number" if dimension == "count" else f"a number{' in ' + dimension if dimension else ''}"
     wanted = f"{kind} {'above 0' if positive else 'of at least 0'}"
     try:
-        if isinstance(value, (bool, str)):
+        if isinstance(value, (bool, str, bytes)):
             raise TypeError
-        fits = (value < math.inf) & ((value > 0) if positive else (value >= 0))
+        largest = _LARGEST_COUNT if dimension == "count" else _LARGEST
+        fits = (value < largest) & (value > 0 if positive else value >= 0)
         if dimension == "count":
             fits = fits & (value % 1 == 0)
         fits = bool(fits.all()) if hasattr(fits, "all") else bool(fits)
     except TypeError:
         fits = False
     if not fits:
-        raise CalcError(f"{function}: {name} is {repr(value)[:40]}, wanted {wanted}")
+        raise CalcError(f"{function}: {name} is {_shown(value)}, wanted {wanted}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """A value as an error message quotes it: short, whatever it is."""
+    if isinstance(value, str):
+        value = value[:40]
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a number of more than 40 digits"
+    return repr(value)[:40]
 
 
 def registry() -> Any:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import math
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from calc.symbols import SYMBOLS, Symbol
-from calc.units import CalcError, format_as, format_bytes, format_count, significant
+from calc.units import CalcError, format_as, parse, plain, significant
 
 _OPERATORS = {ast.Add: " + ", ast.Sub: " − ", ast.Mult: " · "}
-_PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.Mod: 2, ast.FloorDiv: 4, ast.Pow: 3}
+_PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,8 @@ class Working:
     @property
     def text(self) -> str:
         """One line of plain text per step: symbols = numbers = result."""
-        return "\n".join(
-            " = ".join(dict.fromkeys((s.symbol, s.symbolic, s.substituted, s.result))) for s in self.steps
-        )
+        lines = (" = ".join(dict.fromkeys((s.symbol, s.symbolic, s.substituted, s.result))) for s in self.steps)
+        return "\n".join(lines).replace("= ≈", "≈")
 
     @property
     def latex(self) -> str:
@@ -63,6 +64,7 @@ class Working:
         for step in self.steps:
             symbol, *parts = dict.fromkeys(step.latex)
             rows += [rf"{symbol if i == 0 else ''} &= {part}" for i, part in enumerate(parts)]
+            rows[-1] = rows[-1].replace(r"&= \approx", r"&\approx")
         return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
@@ -77,7 +79,7 @@ def working(function: Callable, **arguments: Any) -> Working:
     function : callable
         A library formula made with `calc.units.dimensions`.
     **arguments
-        Its arguments, plain numbers in base units.
+        Its arguments: plain numbers in base units, or Quantities, which are converted.
 
     Returns
     -------
@@ -96,6 +98,10 @@ def working(function: Callable, **arguments: Any) -> Working:
     """
     if not hasattr(function, "formula"):
         raise CalcError(f"{getattr(function, '__name__', function)} is not a formula: decorate it with @dimensions")
+    name = function.__name__
+    if any(getattr(value, "ndim", 0) for value in arguments.values()):
+        raise CalcError(f"{name}: can't show the working of an array; give one number for each argument")
+    arguments = {key: plain(name, key, value, function.units.get(key, "")) for key, value in arguments.items()}
     value = function(**arguments)
     names, body = _body(function.formula)
     scope = dict(names) | arguments
@@ -136,28 +142,45 @@ def _name(name: str, tex: bool) -> str:
     return symbol.latex if tex else symbol.text
 
 
+def exact(value: Any, dimension: str) -> str:
+    """Write a value with all its digits, in the unit that needs the fewest.
+
+    Examples
+    --------
+    >>> exact(327680, "byte"), exact(70272, "byte"), exact(1.03125, "byte"), exact(989.5e12, "FLOP/second")
+    ('320 KiB', '70,272 B', '1.03125 B', '989.5 TFLOP/s')
+    """
+    if dimension in {"", "count"}:
+        return significant(value, 16) if value % 1 else f"{int(value):,}"
+    short = format_as(value, dimension)
+    if math.isclose(parse(short).value, value, rel_tol=1e-12):
+        return short
+    if dimension == "byte":
+        return f"{significant(value, 16)} B"
+    number, _, unit = short.partition(" ")
+    full = f"{significant(value / (parse(f'1 {unit}').value if unit else 1), 16)} {unit}".strip()
+    return full if unit else f"{significant(value, 16)}/s"
+
+
 def _number(value: Any, unit: str, tex: bool) -> str:
-    dimension = unit.partition(">")[0]
-    text = format_as(value, dimension)
+    text = exact(value, unit.partition(">")[0])
     return _tex_units(text) if tex else text
 
 
 def _result(value: Any, unit: str) -> str:
-    """A result with all its digits and, for large byte counts, in binary units as well."""
-    text = _number(value, unit, tex=False)
-    if unit.partition(">")[0] == "byte" and value >= 1024:
-        text = f"{format_count(value)} B = {format_bytes(value)}"
-    return text
+    """A result: bytes with all their digits and in binary units too, other dimensions rounded with a ≈."""
+    dimension = unit.partition(">")[0]
+    text, short = exact(value, dimension), format_as(value, dimension)
+    if dimension == "byte" and value >= 1024:
+        return f"{significant(value, 16)} B {'=' if text == short else '≈'} {short}"
+    return text if len(re.sub(r"\D", "", text)) <= 6 or dimension == "count" else f"≈ {short}"
 
 
 def _tex_units(text: str) -> str:
     """LaTeX of "327,680 B = 320 KiB": thin spaces, upright units, commas that don't space."""
-    parts = []
-    for side in text.split(" = "):
-        number, _, unit = side.partition(" ")
-        number = number.replace(",", "{,}")
-        parts.append(rf"{number}\ \mathrm{{{unit}}}" if unit else number)
-    return " = ".join(parts)
+    text = re.sub(r"(?<=\d),(?=\d)", "{,}", text)
+    text = re.sub(r"(?<=[\d}]) ?([A-Za-z/µ%][A-Za-z/µ]*)", r"\\ \\mathrm{\1}", text)
+    return text.replace("≈", r"\approx")
 
 
 class _Writer:
@@ -185,10 +208,13 @@ class _Writer:
                 inside = self._ratio(left, right)
                 return self._around("⌊", "⌋", r"\lfloor", r"\rfloor", inside)
             case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return self._ratio(left, right) if self.tex else self._bracket(self._ratio(left, right), 2, outer)
+                # a fraction bar groups by itself, except under an exponent
+                level = 3 if self.tex else 2
+                return self._bracket(self._ratio(left, right), level, outer)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                above = self.write(right)
-                return f"{self.write(left, 4)}^{{{above}}}" if self.tex else f"{self.write(left, 4)}^{above}"
+                base = self.write(left, 5)
+                above = self.write(right) if self.tex else self.write(right, 5)
+                return self._bracket(f"{base}^{{{above}}}" if self.tex else f"{base}^{above}", 4, outer)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 level = _PRECEDENCE[type(op)]
                 sign = _OPERATORS[type(op)]

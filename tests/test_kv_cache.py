@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from calc import kv_cache, models
 from calc.kv_cache import ELEMENTS, layout
 from calc.models import FixedState, FullAttention, Layer, ModelGeometry, StatePart, WindowAttention
-from calc.units import CalcError
+from calc.units import CalcError, UnitError, registry
 
 FIXTURES = Path(__file__).parent / "fixtures"
 VLLM = json.loads((FIXTURES / "vllm_0.32.0_kv_specs.json").read_text())
@@ -89,12 +89,12 @@ def test_heads_per_rank(heads, ranks, per_rank):
 
 def test_heads_that_do_not_divide_are_refused_or_floored():
     uneven = geometry(attention(query_heads=40, kv_heads=10))
-    with pytest.raises(CalcError, match="10 KV heads don't divide among 4 ranks: use 1, 2, 5, 10"):
+    with pytest.raises(CalcError, match="can't run on 4 ranks: its 10 KV heads don't divide. Use 1, 2, 5, 10, 20, 40"):
         layout(uneven, ranks=4)
     assert layout(uneven, ranks=4, remainder="floor").bytes_per_position == 2 * 256 * 2
-    with pytest.raises(CalcError, match="query heads don't divide among 16 ranks"):
+    with pytest.raises(CalcError, match="its 40 query heads don't divide"):
         layout(uneven, ranks=16)
-    with pytest.raises(CalcError, match="multiple of 6"):
+    with pytest.raises(CalcError, match="its 6 KV heads don't divide. Use 1, 2, 3, 6, 12, 24"):
         layout(geometry(attention(query_heads=24, kv_heads=6)), ranks=8)
     with pytest.raises(CalcError, match='wanted "refuse" or "floor"'):
         layout(uneven, remainder="ceil")
@@ -221,6 +221,43 @@ def test_what_fits_fits_and_one_more_does_not(memory, size):
 def test_ranks_together_never_hold_less_than_the_model(slug, ranks):
     model = models.load(slug)
     assert ranks * layout(model, ranks=ranks).bytes_per_position >= layout(model).bytes_per_position
+
+
+@given(st.sampled_from(sorted(TWELVE)), st.integers(1, 64))
+def test_the_ranks_a_refusal_names_are_accepted(slug, ranks):
+    model = models.load(slug)
+    try:
+        layout(model, ranks=ranks)
+    except CalcError as refusal:
+        for good in str(refusal).rpartition("Use ")[2].split(", "):
+            assert layout(model, ranks=int(good)).ranks == int(good)
+
+
+def test_narrow_integers_do_not_overflow():
+    import numpy as np
+
+    cache = layout(models.load("llama-3.1-8b"))
+    assert kv_cache.resident_bytes(cache, positions=np.int32(20_000)) == 2_621_440_000
+    size = kv_cache.sequence_bytes(bytes_per_position=np.int32(327_680), positions=np.array([131_072], dtype=np.int32))
+    assert size.tolist() == [327_680 * 131_072]
+
+
+def test_arrays_pass_through_every_formula_element_by_element():
+    import numpy as np
+
+    positions = np.array([10, 2000])
+    assert kv_cache.resident_positions(positions=positions, window=1024).tolist() == [10, 1024]
+    assert kv_cache.blocks(positions=positions, block_tokens=16).tolist() == [1, 125]
+    assert kv_cache.kv_heads_per_rank(kv_heads=8, ranks=np.array([4, 16])).tolist() == [2, 1]
+
+
+def test_quantities_are_converted_at_the_door_of_a_layout():
+    quantity = registry().Quantity
+    cache = layout(models.load("llama-3.1-8b"))
+    assert kv_cache.uniform_page_bytes(cache, positions=quantity(17, "token")) == 32 * 131_072
+    assert kv_cache.present_bytes(cache, prompt=quantity(17, "token"), generated=1, block_tokens=16) == 32 * 131_072
+    with pytest.raises(UnitError, match="positions is B"):
+        kv_cache.resident_bytes(cache, positions=quantity(17, "byte"))
 
 
 def test_growth_visits_every_token():

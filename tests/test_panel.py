@@ -38,10 +38,15 @@ def test_defaults_give_the_chapter_numbers():
         ({"generated": 2000}, "raise output or lower generated"),
         ({"prompt": -1}, "prompt is -1"),
         ({"prompt": "many"}, "prompt is 'many'"),
-        ({"ranks": 3}, "don't divide among 3 ranks"),
+        ({"ranks": 3}, "can't run on 3 ranks"),
         ({"ranks": 2.5}, "whole number"),
         ({"element": "fp7"}, "unknown cache element"),
-        ({"pool_gib": -4}, "memory_bytes is"),
+        ({"pool_gib": 0}, "pool_gib is 0"),
+        ({"pool_gib": None}, "pool_gib is empty"),
+        ({"pool_gib": "40"}, "pool_gib is '40'"),
+        ({"prompt": 10**400}, "more than 40 digits"),
+        ({"model": []}, "model is empty"),
+        ({"pool_gib": -4}, "pool_gib is -4"),
     ],
 )
 def test_an_impossible_choice_is_a_message(changes, says):
@@ -56,6 +61,26 @@ def test_a_broken_declaration_is_an_exception():
             resolve(path)
     with pytest.raises(CalcError, match="missing a required argument"):
         render("calc.kv_cache:cache_panel", "{}")
+
+
+def test_arguments_that_are_no_object_are_an_exception():
+    for text in ("[]", "{", "[" * 100_000, "null"):
+        with pytest.raises(CalcError, match="arguments are"):
+            render("calc.kv_cache:cache_panel", text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "Counting present use admits 466 such requests; 341 can finish."),
+        ({"pool_gib": 0.001}, "Not one such request can finish"),
+        ({"generated": 1024}, "needs no more room"),
+        ({"prompt": 100_000, "pool_gib": 8}, "Both ways of counting admit"),
+        ({"model": "llama-2-7b", "ranks": 1, "prompt": 8192}, "made for 4,096 positions; this is more"),
+    ],
+)
+def test_the_meaning_is_true_of_the_numbers(changes, says):
+    assert says in rendered(**changes)["meaning"]
 
 
 def test_kinds_are_the_four():

@@ -1,11 +1,19 @@
 """The working shown on a page is the formula that was computed."""
 
-from math import ceil
+import importlib
+import pkgutil
+import re
+from math import ceil, floor
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import calc
+from calc import kv_cache
 from calc import working as module
-from calc.units import UNITS, CalcError, dimensions
+from calc.units import UNITS, CalcError, dimensions, parse, registry
 from calc.working import SYMBOLS, Symbol, symbols_of, working
 
 
@@ -67,3 +75,78 @@ def test_symbols_have_meanings_and_known_units():
     assert all(s.meaning for s in SYMBOLS.values())
     assert [s.text for s in symbols_of(two_steps)] == ["T", "b", "s", "B_seq"]
     assert module.SYMBOLS["kv_heads"].latex == r"n_{\mathrm{kv}}"
+
+
+NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"
+UNIT = r"(?: (?:[KMGTP]i)?B(?:/s)?| [kMGTP]?FLOP(?:/s)?| [mµn]?s|/s)?(?!\w)"
+
+
+def worth(text):
+    """The number that a rendered expression stands for, read back and evaluated."""
+    for symbol, code in {"·": "*", "−": "-", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "^": "**"}.items():
+        text = text.replace(symbol, code)
+    text = re.sub(NUMBER + UNIT, lambda match: repr(parse(match[0]).value), text)
+    return eval(text, {"ceil": ceil, "floor": floor, "min": min, "max": max})
+
+
+SIZES = st.integers(1, 10**9)
+
+
+@given(memory=SIZES, size=SIZES.map(lambda n: n / 2), positions=st.integers(1, 10**6), window=st.integers(1, 10**6))
+def test_the_numbers_put_in_give_the_result(memory, size, positions, window):
+    for shown in (
+        working(kv_cache.positions_that_fit, memory_bytes=memory, bytes_per_position=size),
+        working(kv_cache.sequences_that_fit, memory_bytes=memory + 0.25, sequence_bytes=size),
+        working(kv_cache.sequence_bytes, bytes_per_position=size, positions=positions),
+        working(kv_cache.blocks, positions=positions, block_tokens=window),
+        working(kv_cache.resident_positions, positions=positions, window=window),
+        working(kv_cache.scaled_element_bytes, element_bytes=1, scale_bytes=4, group=window),
+    ):
+        assert worth(shown.steps[-1].substituted) == pytest.approx(shown.value, rel=1e-12)
+
+
+def test_a_rounded_result_says_so():
+    shown = working(kv_cache.latent_bytes_per_position, layers=61, latent_dim=512, rope_dim=64, element_bytes=2)
+    assert shown.text.endswith("= 70,272 B ≈ 68.62 KiB")
+    assert r"\approx" in shown.latex
+    shown = working(kv_cache.sequence_bytes, bytes_per_position=1.5, positions=12_345)
+    assert shown.text.endswith("= 18,517.5 B ≈ 18.08 KiB")
+
+
+def test_quantities_are_converted_and_arrays_refused():
+    quantity = registry().Quantity
+    sizes = {"layers": 80, "kv_heads": 8, "head_dim": 128}
+    shown = working(kv_cache.bytes_per_position, **sizes, element_bytes=quantity(16, "bit"))
+    assert shown.text.endswith("2 · 80 · 8 · 128 · 2 B = 327,680 B = 320 KiB")
+    with pytest.raises(CalcError, match="working of an array"):
+        working(kv_cache.blocks, positions=np.array([1, 2]), block_tokens=16)
+
+
+@dimensions("", positions="", window="", group="")
+def two_steps_more(*, positions, window, group):
+    return (positions / window) ** group + positions ** (window + group) + (positions**window) ** group
+
+
+def test_powers_keep_their_brackets(monkeypatch):
+    monkeypatch.setitem(SYMBOLS, "two_steps_more", Symbol("x", "a test", ""))
+    shown = working(two_steps_more, positions=3, window=2, group=2)
+    assert worth(shown.steps[0].substituted) == shown.value
+    assert r"\left(\frac{3}{2}\right)^{2}" in shown.latex and r"\left(3^{2}\right)^{2}" in shown.latex
+
+
+def formulas():
+    """Every formula of the library, found by its mark."""
+    for info in pkgutil.walk_packages(calc.__path__, "calc."):
+        if info.name.partition(".figures")[1]:
+            continue
+        for value in vars(importlib.import_module(info.name)).values():
+            if hasattr(value, "formula") and value.__module__ == info.name:
+                yield value
+
+
+@pytest.mark.parametrize("formula", list(formulas()), ids=lambda f: f"{f.__module__}.{f.__name__}")
+def test_every_formula_of_the_library_can_be_shown(formula):
+    numbers = {name: 2 for name in formula.units}
+    shown = working(formula, **numbers)
+    assert shown.value == pytest.approx(formula(**numbers))
+    assert shown.text.startswith(shown.steps[0].symbol + " = ")

@@ -19,7 +19,7 @@ from calc.kv_cache._formulas import (
 )
 from calc.models import FixedState, FullAttention, LatentAttention, ModelGeometry, WindowAttention
 from calc.sources import load_json
-from calc.units import CalcError, format_bytes, format_count
+from calc.units import CalcError, format_bytes, format_count, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def element_of(name: str) -> Element:
     CalcError
         If the name is unknown; the message lists the known ones.
     """
-    if name not in ELEMENTS:
-        raise CalcError(f"unknown cache element type {name!r}: use one of {', '.join(ELEMENTS)}")
+    if not isinstance(name, str) or name not in ELEMENTS:
+        raise CalcError(f"unknown cache element type {repr(name)[:40]}: use one of {', '.join(ELEMENTS)}")
     return ELEMENTS[name]
 
 
@@ -178,9 +178,10 @@ def layout(model: ModelGeometry, *, element: str = "bf16", ranks: int = 1, remai
         raise CalcError(f'remainder is {remainder!r}, wanted "refuse" or "floor"')
     if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
         raise CalcError(f"ranks is {ranks!r}, wanted a whole number of at least 1")
+    if remainder == "refuse":
+        _check_ranks(model, ranks)
     mixers = [(mixer, count) for mixer, count in model.kinds() if mixer is not None]
-    refuse = remainder == "refuse"
-    kinds = tuple(_kind_bytes(model, mixer, count, element, ranks, refuse) for mixer, count in mixers)
+    kinds = tuple(_kind_bytes(mixer, count, element, ranks) for mixer, count in mixers)
     return CacheLayout(model.name, element, ranks, kinds)
 
 
@@ -216,7 +217,7 @@ def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> t
     >>> function.__name__, function(**arguments)
     ('latent_bytes_per_position', 70272)
     """
-    stored = element_of(element)
+    stored, scales = element_of(element), 1  # scales in a group of elements
     if isinstance(mixer, LatentAttention):
         widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
         function, group = latent_bytes_per_position, mixer.latent_dim + mixer.rope_dim
@@ -226,49 +227,52 @@ def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> t
             function, group = bytes_per_position, mixer.key_dim
             widths["head_dim"] = mixer.key_dim
         else:
-            function, group = unequal_bytes_per_position, (mixer.key_dim + mixer.value_dim) // 2
+            function, group = unequal_bytes_per_position, mixer.key_dim + mixer.value_dim
+            scales = 2
             widths |= {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
     else:
         raise CalcError(f"a layer of type {type(mixer).__name__} leaves nothing per position")
     size = stored.element_bytes
     if stored.scale_bytes:
-        size = scaled_element_bytes(element_bytes=size, scale_bytes=stored.scale_bytes, group=group)
+        size = scaled_element_bytes(element_bytes=size, scale_bytes=scales * stored.scale_bytes, group=group)
     return function, {"layers": layers, **widths, "element_bytes": size}
 
 
-def _kind_bytes(model: ModelGeometry, mixer: object, layers: int, element: str, ranks: int, refuse: bool) -> KindBytes:
+def _kind_bytes(mixer: object, layers: int, element: str, ranks: int) -> KindBytes:
     if isinstance(mixer, FixedState):
-        for part in mixer.parts:
-            _divides("state elements", part.elements, ranks, refuse)
         default = element_of(element).element_bytes
         size = sum(p.elements // ranks * (p.element_bytes or default) for p in mixer.parts)
         return KindBytes("state", layers, 0, fixed_bytes=size)
-    _check_heads(model, mixer, ranks, refuse)
     function, arguments = formula_of(mixer, layers=1, element=element, ranks=ranks)
-    size = function(**arguments)
     window = mixer.window if isinstance(mixer, WindowAttention) else None
-    return KindBytes(mixer.kind, layers, round(size, 6), window)  # a scale's share of an element may not be exact
+    size = round(function(**arguments), 6)  # a scale's share of one element may not be exact
+    return KindBytes(mixer.kind, layers, size, window)
 
 
-def _check_heads(model: ModelGeometry, mixer: FullAttention | LatentAttention, ranks: int, refuse: bool) -> None:
-    """Refuse a number of ranks that the heads can't be laid out on, as engines do at load."""
-    _divides("query heads", mixer.query_heads, ranks, refuse)
-    if isinstance(mixer, LatentAttention) or not refuse:
-        return
-    heads = mixer.kv_heads
-    if ranks <= heads:
-        _divides("KV heads", heads, ranks, refuse)
-    elif exception := load_json("engine_limits.json")["no_kv_replication"].get(model.architecture):
-        why = f"{exception['rule']} ({exception['source']})"
-        raise CalcError(f"{model.name}: use at most {heads} ranks, not {ranks}. {why}")
-    elif ranks % heads:
-        raise CalcError(f"{ranks} ranks can't share {heads} KV heads evenly: use a multiple of {heads}")
+def _obstacle(model: ModelGeometry, mixer: object, ranks: int) -> str:
+    """Why engines refuse to load this kind of layer on so many ranks; empty if they don't."""
+    if isinstance(mixer, FixedState):
+        return next((f"{p.elements} state elements don't divide" for p in mixer.parts if p.elements % ranks), "")
+    if mixer.query_heads % ranks:
+        return f"its {mixer.query_heads} query heads don't divide"
+    heads = 1 if isinstance(mixer, LatentAttention) else mixer.kv_heads
+    if ranks > heads > 1 and (rule := load_json("engine_limits.json")["no_kv_replication"].get(model.architecture)):
+        return f"it has {heads} KV heads. {rule['rule']} ({rule['source']})"
+    if heads % ranks and ranks % heads:
+        return f"its {heads} KV heads don't divide"
+    return ""
 
 
-def _divides(what: str, count: int, ranks: int, refuse: bool) -> None:
-    if refuse and count % ranks:
-        good = [r for r in range(1, 65) if count % r == 0]
-        raise CalcError(f"{count} {what} don't divide among {ranks} ranks: use {', '.join(map(str, good))}")
+def _check_ranks(model: ModelGeometry, ranks: int) -> None:
+    """Refuse ranks that the layers can't be laid out on, and say which would do."""
+
+    def obstacle(r: int) -> str:
+        mixers = (mixer for mixer, _ in model.kinds() if mixer is not None)
+        return next(filter(None, (_obstacle(model, mixer, r) for mixer in mixers)), "")
+
+    if why := obstacle(ranks):
+        good = [str(r) for r in range(1, 65) if not obstacle(r)]
+        raise CalcError(f"{model.name} can't run on {ranks} ranks: {why}. Use {', '.join(good)}")
 
 
 def in_words(model: ModelGeometry) -> str:
@@ -327,6 +331,7 @@ def resident_bytes(layout: CacheLayout, *, positions: int) -> float:
     >>> resident_bytes(layout(load("gpt-oss-20b")), positions=8192)
     204472320
     """
+    positions = plain("resident_bytes", "positions", positions, "count")
     return sum(k.resident_bytes(positions) for k in layout.kinds)
 
 
@@ -362,6 +367,8 @@ def uniform_page_bytes(layout: CacheLayout, *, positions: int, block_tokens: int
     >>> uniform_page_bytes(layout(load("gpt-oss-20b")), positions=8192)
     402653184
     """
+    positions = plain("uniform_page_bytes", "positions", positions, "count")
+    block_tokens = plain("uniform_page_bytes", "block_tokens", block_tokens, "count>0")
     page = block_bytes(bytes_per_position=layout.bytes_per_position, block_tokens=block_tokens)
     return blocks(positions=positions, block_tokens=block_tokens) * page + layout.fixed_bytes
 
@@ -398,6 +405,8 @@ def present_bytes(layout: CacheLayout, *, prompt: int, generated: int, block_tok
     >>> present_bytes(layout(load("llama-3.1-70b")), prompt=2048, generated=1)
     671088640
     """
+    prompt = plain("present_bytes", "prompt", prompt, "count>0")
+    generated = plain("present_bytes", "generated", generated, "count>0")
     positions = positions_written(prompt=prompt, generated=generated)
     if block_tokens is None:
         return resident_bytes(layout, positions=positions)
@@ -442,6 +451,8 @@ def room_to_finish_bytes(
     167772160
     """
     now = present_bytes(layout, prompt=prompt, generated=generated, block_tokens=block_tokens)
+    output = plain("room_to_finish_bytes", "output", output, "count>0")
+    generated = plain("room_to_finish_bytes", "generated", generated, "count>0")
     if generated > output:
         raise CalcError(f"generated is {generated}, output only {output}: raise output or lower generated")
     return present_bytes(layout, prompt=prompt, generated=output, block_tokens=block_tokens) - now

@@ -6,7 +6,7 @@ from calc.kv_cache._formulas import positions_written, sequences_that_fit
 from calc.kv_cache._layout import formula_of, layout, present_bytes, room_to_finish_bytes
 from calc.models import FixedState, load
 from calc.panel import Panel, Row
-from calc.units import UNITS, format_bytes, format_count, significant
+from calc.units import UNITS, format_bytes, format_count, plain, significant
 from calc.working import working
 
 
@@ -41,7 +41,7 @@ def cache_panel(
     cache = layout(geometry, element=element, ranks=ranks)
     now = present_bytes(cache, prompt=prompt, generated=generated)
     room = room_to_finish_bytes(cache, prompt=prompt, generated=generated, output=output)
-    pool = pool_gib * UNITS["GiB"].factor
+    pool = plain("cache_panel", "pool_gib", pool_gib, ">0") * UNITS["GiB"].factor
     fit_now = sequences_that_fit(memory_bytes=pool, sequence_bytes=now)
     fit_end = sequences_that_fit(memory_bytes=pool, sequence_bytes=now + room)
     where = "" if ranks == 1 else f", each of {ranks} ranks"
@@ -56,12 +56,10 @@ def cache_panel(
     if cache.has_windows:
         paged = present_bytes(cache, prompt=prompt, generated=output, block_tokens=16)
         rows.append(Row("At its end, if every layer paged every position", format_bytes(paged)))
-    share = (now + room) / pool
-    meaning = (
-        f"Counting present use admits {format_count(fit_now)} such requests; {format_count(fit_end)} can finish. "
-        if fit_now != fit_end
-        else f"Both counts admit {format_count(fit_end)}: the response adds little to its prompt. "
-    ) + f"One finished request fills {significant(100 * share, 3)}% of the pool."
+    share = significant(100 * (now + room) / pool, 3)
+    meaning = f"{_meaning(fit_now, fit_end, room)} One finished request fills {share}% of the pool."
+    if geometry.max_positions and prompt + output > geometry.max_positions:
+        meaning += f" {geometry.name} was made for {format_count(geometry.max_positions)} positions; this is more."
     lines = [
         working(function, **arguments).text
         for mixer, layers in geometry.kinds()
@@ -70,6 +68,16 @@ def cache_panel(
     ]
     lines.append(working(positions_written, prompt=prompt, generated=generated).text)
     return Panel(tuple(rows), tuple(lines), meaning, _LEFT_OUT)
+
+
+def _meaning(fit_now: int, fit_end: int, room: float) -> str:
+    if not fit_end:
+        return "Not one such request can finish in this pool."
+    if not room:
+        return f"The request needs no more room: {format_count(fit_end)} such fit, now and to their end."
+    if fit_now == fit_end:
+        return f"Both ways of counting admit {format_count(fit_end)}."
+    return f"Counting present use admits {format_count(fit_now)} such requests; {format_count(fit_end)} can finish."
 
 
 _LEFT_OUT = (

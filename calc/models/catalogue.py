@@ -24,7 +24,6 @@ def catalogue() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in data_path().joinpath("models").glob("*.json")))
 
 
-@cache
 def load(slug: str) -> ModelGeometry:
     """A model of the catalogue.
 
@@ -52,10 +51,15 @@ def load(slug: str) -> ModelGeometry:
         ...
     calc.units.CalcError: no model 'lama-3.1-8b'; did you mean llama-3.1-8b, llama-3.1-70b or llama-3.1-405b?
     """
-    if slug not in catalogue():
+    if not isinstance(slug, str) or slug not in catalogue():
         close = get_close_matches(str(slug)[:80].lower(), catalogue(), n=3)
         hint = f"did you mean {_either(close)}?" if close else f"the catalogue has {', '.join(catalogue())}"
         raise CalcError(f"no model {shown(slug)}; {hint}")
+    return _load(slug)
+
+
+@cache
+def _load(slug: str) -> ModelGeometry:
     facts = load_json("models", f"{slug}.json")
     return replace(ModelGeometry.from_config(facts["config"], name=facts["name"]), source=facts["source"])
 

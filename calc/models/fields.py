@@ -71,6 +71,8 @@ def parse(text: bytes | str) -> dict[str, Any]:
         ...
     calc.models.fields.ConfigError: 'hidden_size' is stated twice, as 4096 and as 8192: keep one
     """
+    if not isinstance(text, (bytes, str)):
+        raise ConfigError(f"the configuration is {shown(type(text).__name__)}, wanted the text of a config.json")
     if len(text) > MOST_BYTES:
         raise ConfigError(f"the configuration is larger than {MOST_BYTES // 1000**2} MB: a config.json has a few kB")
     try:
