@@ -66,6 +66,17 @@ def test_dialect_gives_the_numbers_of_the_tools_own_code(tool):
             assert getattr(seen, name) == pytest.approx(own[name], rel=1e-6), name
 
 
+def test_observations_are_the_values_behind_the_statistics():
+    run = odd_requests()
+    for tool in dialects():
+        seen = measure(run, tool).statistics
+        for key, values in latency.observations(run, tool).items():
+            pairs = [value if isinstance(value, tuple) else (value, 1) for value in values]
+            weight = sum(w for _, w in pairs)
+            assert seen[key].count == weight
+            assert seen[key].mean_s == pytest.approx(sum(v * w for v, w in pairs) / weight)
+
+
 def test_every_tool_was_asked():
     assert {*NUMBERS["tools"], "mlperf-loadgen"} == set(TOOLS)
     assert len(TOOLS) >= 9
@@ -371,6 +382,8 @@ def test_stalls_are_the_gaps_above_the_limit_and_not_the_first_wait():
         (dict(sent_s=0, end_s=1, status="running"), "only a running one has no end"),
         (dict(sent_s=2, end_s=3, chunks=(Chunk(1),)), "times must ascend"),
         (dict(sent_s=0, end_s=1, chunks=(Chunk(2),)), "times must ascend"),
+        (dict(sent_s=0, end_s=1, chunks=(Chunk(0.5),), first_byte_s=0.6), "times must ascend"),
+        (dict(sent_s=0, end_s=1, chunks=(Chunk(0.5),), started_s=-1), "times must ascend"),
         (dict(sent_s=0, end_s=math.nan, status="failed"), "not a finite number"),
     ],
 )

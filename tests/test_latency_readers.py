@@ -16,6 +16,7 @@ from calc.latency import (
     read_llmservingsim,
     read_ticks,
     read_vllm_bench,
+    request_latency,
 )
 from calc.units import CalcError
 from calc.workload import ReadError
@@ -128,9 +129,11 @@ def test_aiperf_phases_and_errors_become_status(tmp_path):
     records[3]["error"]["type"] = "RequestTimeout"
     records[4]["metadata"]["was_cancelled"] = True
     records[1]["metadata"]["credit_issued_ns"] = records[1]["metadata"]["request_start_ns"] - 5_000_000
+    records[2]["metadata"]["request_ack_ns"] = records[2]["metadata"]["request_start_ns"] + 2_000_000
     path = tmp_path / "profile_export.jsonl"
     path.write_text("\n".join(map(json.dumps, records)))
     run = read_aiperf(path)
+    assert request_latency(run.timelines[2]).first_byte_s == pytest.approx(0.002)
     assert run.timelines[0].warm_up and not run.timelines[1].warm_up
     assert [run.timelines[i].status for i in (1, 3, 4, 8)] == ["ok", "timeout", "cancelled", "failed"]
     assert run.timelines[1].sent_s - run.timelines[1].due_s == pytest.approx(0.005)

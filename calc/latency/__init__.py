@@ -18,7 +18,7 @@ from calc.latency._formulas import (
     tokens_per_message,
     tpot_left_by_end_to_end,
 )
-from calc.latency._measure import Measurement, Statistic, measure
+from calc.latency._measure import Measurement, Statistic, measure, observations
 from calc.latency._objectives import Objectives
 from calc.latency._percentiles import (
     METHODS,
@@ -67,6 +67,7 @@ __all__ = [
     "measure_stream",
     "mlperf_limits",
     "normalized_latency",
+    "observations",
     "percentile",
     "percentile_interval",
     "per_second",

@@ -11,7 +11,7 @@ from calc.latency._formulas import per_second
 from calc.latency._objectives import Objectives
 from calc.latency._percentiles import histogram_percentile, ordered_percentile, weighted_percentile
 from calc.latency._timeline import Run, Timeline
-from calc.latency._tools import TOOLS
+from calc.latency._tools import TOOLS, Seen
 from calc.units import CalcError, format_seconds, significant
 
 
@@ -154,15 +154,8 @@ def measure(
     vllm-bench 0.2 0.275
     sglang-bench 0.5 0.25
     """
-    rules = _dialect(dialect)
-    run = Run.of(recorded)
-    for name in objectives.limits if objectives else ():
-        if name not in rules.objectives:
-            known = ", ".join(rules.objectives) or "none"
-            raise CalcError(f"{rules.name} can't judge {name}; objectives that it knows: {known}")
-    if window is not None and dialect != "book":
-        raise CalcError(f"{rules.name} measures its whole run: cut the run to the window, or use dialect 'book'")
-    seen = TOOLS[dialect](run, objectives, window) if dialect == "book" else TOOLS[dialect](run, objectives)
+    rules, run = _dialect(dialect), Run.of(recorded)
+    seen = _seen(run, rules, objectives, window)
     statistics = {}
     for key, name in rules.names.items():
         method = rules.buckets.get(key, rules.percentiles)
@@ -187,7 +180,53 @@ def measure(
     )
 
 
+def observations(
+    recorded: Run | Timeline | Iterable[Timeline],
+    dialect: str = "book",
+    *,
+    window: tuple[float, float] | None = None,
+) -> dict[str, tuple]:
+    """The values behind `measure`: for a distribution, a plot or a confidence interval.
+
+    Parameters
+    ----------
+    recorded, dialect, window
+        As in `measure`.
+
+    Returns
+    -------
+    dict
+        A key of `QUANTITIES` → seconds, in the order of the run; (seconds, weight) where the tool weights.
+
+    Raises
+    ------
+    CalcError
+        As in `measure`.
+
+    Examples
+    --------
+    >>> from calc.latency import Chunk, Timeline
+    >>> run = [Timeline(sent_s=0, chunks=(Chunk(t), Chunk(t + 0.25)), end_s=t + 1) for t in (0.5, 0.75)]
+    >>> observations(run)["ttft"]
+    (0.5, 0.75)
+    """
+    seen = _seen(Run.of(recorded), _dialect(dialect), None, window)
+    return {key: tuple(values) for key, values in seen.values.items() if values}
+
+
 _dialect = dialect
+
+
+def _seen(run: Run, rules: Dialect, objectives: Objectives | None, window: tuple[float, float] | None) -> Seen:
+    for name in objectives.limits if objectives else ():
+        if name not in rules.objectives:
+            known = ", ".join(rules.objectives) or "none"
+            raise CalcError(f"{rules.name} can't judge {name}; objectives that it knows: {known}")
+    if rules.key == "book":
+        return TOOLS["book"](run, objectives, window)
+    if window is not None:
+        raise CalcError(f"{rules.name} measures its whole run: cut the run to the window, or use dialect 'book'")
+    return TOOLS[rules.key](run, objectives)
 
 
 def _summary(name: str, values: Sequence, percents: Sequence[float], method: str | Sequence[float]) -> Statistic | None:

@@ -78,6 +78,7 @@ def _timeline(record: Fields, zero: int) -> Timeline:
         id=str(metadata.data.get("x_request_id") or metadata.count("session_num")),
         due_s=(metadata.count("credit_issued_ns") - zero) / 1e9 if metadata.has("credit_issued_ns") else None,
         sent_s=sent,
+        first_byte_s=(metadata.count("request_ack_ns") - zero) / 1e9 if metadata.has("request_ack_ns") else None,
         chunks=chunks,
         end_s=max(end, chunks[-1].time_s if chunks else sent),  # two clocks: they may differ in the last digits
         status=status,

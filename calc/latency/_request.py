@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from calc.latency._formulas import normalized_latency, time_per_output_token, time_to_first_token
 from calc.latency._timeline import Timeline
@@ -17,6 +18,8 @@ class RequestLatency:
     ----------
     ttft_s : float
         From sending to the first message that carries a token, hidden reasoning included.
+    first_byte_s : float or None
+        From sending to the start of the response; None where it was not recorded.
     first_answer_s : float or None
         From sending to the first text of the answer; None without text.
     tpot_s : float or None
@@ -34,6 +37,7 @@ class RequestLatency:
     """
 
     ttft_s: float
+    first_byte_s: float | None
     first_answer_s: float | None
     tpot_s: float | None
     e2e_s: float
@@ -97,6 +101,7 @@ def request_latency(timeline: Timeline) -> RequestLatency:
     e2e = last.time_s - timeline.sent_s
     return RequestLatency(
         ttft_s=time_to_first_token(first_token_s=first.time_s, sent_s=timeline.sent_s),
+        first_byte_s=None if timeline.first_byte_s is None else timeline.first_byte_s - timeline.sent_s,
         first_answer_s=answer,
         tpot_s=time_per_output_token(
             last_token_s=last.time_s, first_token_s=first.time_s, output_tokens=total - in_first + 1
@@ -124,7 +129,7 @@ def gaps(timeline: Timeline) -> tuple[float, ...]:
             "record every message"
         )
     times = [chunk.time_s for chunk in timeline.token_chunks]
-    return tuple(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+    return tuple(later - earlier for earlier, later in pairwise(times))
 
 
 def stalls(timeline: Timeline, *, longer_than_s: float) -> tuple[Stall, ...]:

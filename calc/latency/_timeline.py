@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import isfinite
 from types import MappingProxyType
 
@@ -70,6 +71,8 @@ class Timeline:
         Its name in the recording.
     due_s : float or None
         When the load generator meant to send it. Later sending is a wait that most tools don't see.
+    first_byte_s : float or None
+        When the response began: its headers, before any message.
     started_s : float or None
         When the engine first scheduled it, where an engine recorded it: the end of its queue.
     prompt_tokens, usage_tokens : int or None
@@ -88,6 +91,7 @@ class Timeline:
     status: str = "ok"
     id: str = ""
     due_s: float | None = None
+    first_byte_s: float | None = None
     started_s: float | None = None
     prompt_tokens: int | None = None
     usage_tokens: int | None = None
@@ -108,14 +112,9 @@ class Timeline:
             raise CalcError(f"{name}: status is ok, but no message carries a token: it failed, or a message is missing")
         if (self.status == "running") != (self.end_s is None):
             raise CalcError(f"{name}: end_s is {self.end_s}, status {self.status!r}: only a running one has no end")
-        times = [self.sent_s, *([] if self.started_s is None else [self.started_s])]
-        times += [chunk.time_s for chunk in self.chunks]
-        times += [] if self.end_s is None else [self.end_s]
-        if not all(map(isfinite, times)):
-            raise CalcError(f"{name}: a time is not a finite number of seconds")
-        for earlier, later in zip(times, times[1:], strict=False):
-            if later < earlier:
-                raise CalcError(f"{name}: {later} s comes after {earlier} s: times must ascend, all on one clock")
+        after = [*(chunk.time_s for chunk in self.chunks), *([] if self.end_s is None else [self.end_s])]
+        for between in (None, self.started_s, self.first_byte_s):
+            _check_order(name, [self.sent_s, *([] if between is None else [between]), *after])
 
     @property
     def output_tokens(self) -> int | None:
@@ -129,6 +128,14 @@ class Timeline:
     def token_chunks(self) -> tuple[Chunk, ...]:
         """The messages that carry tokens."""
         return tuple(chunk for chunk in self.chunks if chunk.carries_tokens)
+
+
+def _check_order(name: str, times: list[float]) -> None:
+    if not all(map(isfinite, times)):
+        raise CalcError(f"{name}: a time is not a finite number of seconds")
+    for earlier, later in pairwise(times):
+        if later < earlier:
+            raise CalcError(f"{name}: {later} s comes after {earlier} s: times must ascend, all on one clock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +155,7 @@ class Run:
     """
 
     timelines: tuple[Timeline, ...]
+    first_byte_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
     source: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from calc.latency._objectives import Objectives
 from calc.latency._request import request_latency
@@ -120,7 +121,7 @@ def sglang_bench(run: Run, objectives: Objectives | None) -> Seen:
         seen.tokens += tokens
         if first is not None and t.every_chunk and all(chunk.tokens is not None for chunk in t.chunks):
             counted = [t.chunks[first], *(chunk for chunk in t.chunks[first + 1 :] if chunk.tokens)]
-            for before, chunk in zip(counted, counted[1:], strict=False):
+            for before, chunk in pairwise(counted):
                 seen.values["itl"] += [(chunk.time_s - before.time_s) / chunk.tokens] * chunk.tokens
         if objectives:
             seen.good += objectives.kept(ttft_s=ttft, tpot_s=tpot or 0.0, e2e_s=e2e) is True
@@ -297,7 +298,7 @@ def _times(timeline: Timeline, *kinds: str) -> list[float]:
 def _gaps(timeline: Timeline, times: list[float]) -> list[float]:
     if not timeline.every_chunk:
         return []
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(times)]
 
 
 def _total(seen: Seen, timeline: Timeline) -> int:
