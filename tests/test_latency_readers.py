@@ -10,10 +10,12 @@ import pytest
 
 from calc.latency import (
     Objectives,
+    dialects,
     measure,
     read_aiperf,
     read_guidellm,
     read_llmservingsim,
+    read_shelf,
     read_ticks,
     read_vllm_bench,
     request_latency,
@@ -36,6 +38,7 @@ READERS = {
     "aiperf_profile_export.jsonl": read_aiperf,
     "guidellm.json": read_guidellm,
     "llmservingsim_requests.jsonl": read_llmservingsim,
+    "shelf.jsonl": read_shelf,
     "llmservingsim_timeseries.csv": lambda path: list(read_ticks(path)),
 }
 
@@ -248,6 +251,53 @@ def test_real_run_conserves_tokens_and_keeps_its_clocks(run):
     assert all(t.sent_s <= t.started_s <= t.chunks[0].time_s for t in recorded.timelines)
 
 
+# --- the book's own recordings ----------------------------------------------------------------------------------------
+
+
+def test_recording_by_hand():
+    (repeat,) = read_shelf(FIXTURES / "shelf.jsonl")  # the second repeat was not accepted
+    assert (repeat.setup, repeat.number, repeat.parameters["budget"]) == ("budget 512", 1, 512)
+    assert repeat.run.source == "A chunk budget: budget 512, one long prompt, repeat 1"
+    assert measure(repeat.run).duration_s == pytest.approx(4.199) and measure(repeat.run, "vllm-bench").duration_s == 5
+    neighbor = measure(repeat.playing("neighbor")).statistics
+    assert neighbor["ttft"].mean_s == pytest.approx(0.5)
+    assert neighbor["itl"].max_s == pytest.approx(2.0)
+    assert neighbor["tpot"].mean_s == pytest.approx(0.7)
+    with pytest.raises(CalcError, match="no request plays 'short'.*use long, neighbor"):
+        repeat.playing("short")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"schema": 1', '"schema": 2', "line 1: no header of schema 1"),
+        ('"run": 0, "id": "b"', '"run": 1, "id": "b"', "line 4: run 1 is not among the accepted ones"),
+        ('"chunk_tokens": [1, 1, 2]', '"chunk_tokens": [1, 1]', "line 3: chunk_tokens is .*wanted 3 counts"),
+        ('"end_us": 2700000', '"end_us": 2', "line 3: .*must ascend.*damaged"),
+        ('"kind": "request"', '"kind": "gauge"', "line 1: no request in this recording"),
+    ],
+)
+def test_recording_that_contradicts_itself_is_refused(old, new, message, tmp_path):
+    text = (FIXTURES / "shelf.jsonl").read_text()
+    assert old in text
+    path = tmp_path / "shelf.jsonl"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ReadError, match=message):
+        read_shelf(path)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data" / "measured").glob("*.jsonl.gz")), ids=lambda path: path.name)
+def test_every_recording_of_traffic_can_be_measured_in_every_dialect(path):
+    try:
+        repeats = read_shelf(path)
+    except ReadError as error:
+        assert "no request in this recording" in str(error)  # starts, not traffic
+        return
+    for repeat in repeats:
+        for tool in dialects():
+            assert measure(repeat.run, tool).completed == len(repeat.run.timelines)
+
+
 # --- any reader, any damage -------------------------------------------------------------------------------------------
 
 
@@ -276,7 +326,7 @@ def test_field_of_any_wrong_kind_is_refused_by_name_or_makes_no_difference(name,
     path = tmp_path / name
 
     def spoil(node, depth=0):
-        for key in list(node) if isinstance(node, dict) else range(min(len(node), 2)):
+        for key in list(node) if isinstance(node, dict) else range(min(len(node), 1)):
             kept, node[key] = node[key], junk
             path.write_text(json.dumps(whole), encoding="utf-8")
             try:

@@ -34,6 +34,7 @@ from calc.latency._percentiles import (
 from calc.latency._read_aiperf import read_aiperf
 from calc.latency._read_guidellm import read_guidellm
 from calc.latency._read_llmservingsim import Tick, read_llmservingsim, read_ticks
+from calc.latency._read_shelf import Repeat, read_shelf
 from calc.latency._read_vllm import read_vllm_bench
 from calc.latency._request import RequestLatency, Stall, gaps, request_latency, stalls
 from calc.latency._stream import Batch, measure_stream
@@ -50,6 +51,7 @@ __all__ = [
     "Dialect",
     "Measurement",
     "Objectives",
+    "Repeat",
     "RequestLatency",
     "Run",
     "Stall",
@@ -74,6 +76,7 @@ __all__ = [
     "read_aiperf",
     "read_guidellm",
     "read_llmservingsim",
+    "read_shelf",
     "read_ticks",
     "read_vllm_bench",
     "request_latency",

@@ -1,0 +1,130 @@
+"""The book's own recordings of request traffic, in data/measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from calc.latency._timeline import Chunk, Run, Timeline
+from calc.units import CalcError
+from calc.workload import Fields, ReadError, json_lines
+
+_MADE_BY = "recording of data/measured with request traffic, schema 1, made by `make measure`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """One accepted repeat of one load on one engine.
+
+    Attributes
+    ----------
+    setup, name : str
+        The engine's setting and the load.
+    number : int
+        Which repeat.
+    parameters : mapping
+        What distinguishes the load from the others of its recording.
+    run : Run
+        Its requests as the client saw them, times from the start of the repeat.
+    roles : tuple of str
+        What part each request of the run plays, in the same order.
+    """
+
+    setup: str
+    name: str
+    number: int
+    parameters: MappingProxyType[str, Any]
+    run: Run
+    roles: tuple[str, ...]
+
+    def playing(self, role: str) -> Run:
+        """The requests of one role.
+
+        Raises
+        ------
+        CalcError
+            If none plays it.
+        """
+        chosen = tuple(t for t, plays in zip(self.run.timelines, self.roles, strict=True) if plays == role)
+        if not chosen:
+            raise CalcError(f"no request plays {role!r} in {self.run.source}: use {', '.join(sorted(set(self.roles)))}")
+        return Run(timelines=chosen, started_s=self.run.started_s, ended_s=self.run.ended_s, source=self.run.source)
+
+
+def read_shelf(path: str | Path) -> tuple[Repeat, ...]:
+    """The accepted repeats of a recording, in its order.
+
+    Parameters
+    ----------
+    path : path
+        A file of data/measured, gzipped or not.
+
+    Returns
+    -------
+    tuple of Repeat
+
+    Raises
+    ------
+    ReadError
+        With the line, if the file is cut off, of another schema, holds no request traffic, or a request
+        contradicts itself.
+    """
+    lines = json_lines(path, _MADE_BY)
+    header = next(lines)
+    if header.data.get("kind") != "header" or header.data.get("schema") != 1:
+        raise ReadError(f"{header.where}: no header of schema 1; wanted a {_MADE_BY}")
+    runs: dict[int, Fields] = {}
+    requests: dict[int, list[Fields]] = {}
+    for row in lines:
+        kind = row.text("kind")
+        if kind == "run" and row.data.get("accepted") is True:
+            runs[row.count("run")] = row
+        elif kind == "request":
+            requests.setdefault(row.count("run"), []).append(row)
+    if stray := requests.keys() - runs.keys():
+        where = requests[min(stray)][0].where
+        raise ReadError(f"{where}: run {min(stray)} is not among the accepted ones; the file is damaged")
+    if not requests:
+        raise ReadError(f"{header.where}: no request in this recording; wanted a {_MADE_BY}")
+    title = header.text("title")
+    return tuple(_repeat(run, requests[number], title) for number, run in runs.items() if number in requests)
+
+
+def _repeat(run: Fields, rows: list[Fields], title: str) -> Repeat:
+    setup, name, number = run.text("setup"), run.text("name"), run.count("repeat")
+    return Repeat(
+        setup=setup,
+        name=name,
+        number=number,
+        parameters=MappingProxyType(dict(run.fields("parameters").data)),
+        run=Run(
+            timelines=tuple(map(_timeline, rows)),
+            started_s=0.0,
+            ended_s=run.count("duration_us") / 1e6,
+            source=f"{title}: {setup}, {name}, repeat {number}",
+        ),
+        roles=tuple(row.text("role") for row in rows),
+    )
+
+
+def _timeline(row: Fields) -> Timeline:
+    times = [us / 1e6 for us in accumulate(row.numbers("chunk_us"))]  # the first time, then differences
+    tokens = row.numbers("chunk_tokens")
+    if len(times) != len(tokens):
+        raise row.wrong("chunk_tokens", f"{len(times)} counts, one for each time of chunk_us")
+    try:
+        return Timeline(
+            id=row.text("id"),
+            due_s=row.count("due_us") / 1e6,
+            sent_s=row.count("sent_us") / 1e6,
+            chunks=tuple(Chunk(time, int(count)) for time, count in zip(times, tokens, strict=True)),
+            end_s=row.count("end_us") / 1e6,
+            prompt_tokens=row.count("prompt_tokens"),
+        )
+    except ReadError:
+        raise
+    except CalcError as error:
+        raise ReadError(f"{row.where}: {error}; the recording is damaged") from None
