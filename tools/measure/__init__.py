@@ -1,1 +1,1 @@
-"""Record what a real engine does on this machine. Optional: the book reads the recordings that are already in data/measured."""
+"""Record what a real engine does on this machine. Optional: the book reads what data/measured already holds."""

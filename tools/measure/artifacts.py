@@ -1,9 +1,9 @@
-"""The small random-weight model, its draft, its tokenizer and its adapters: built here, from fixed seeds, downloaded from nowhere.
+"""The small random-weight model, its draft, its tokenizer and its adapters, built here from fixed seeds.
 
-Random weights alone would make a poor stand-in, so two things are scaled. Queries and keys are enlarged, which lets a position
-attend to few others: the text then depends on its context and does not fall into a loop. The later layers' output projections
-are reduced: the first layers alone often name the same next token as the whole model, and serve as a draft that is really
-accepted. Neither changes a shape, so neither changes the work of a step.
+Random weights alone would make a poor stand-in, so two things are scaled. Queries and keys are enlarged, which lets a
+position attend to few others: the text then depends on its context and does not fall into a loop. The later layers'
+output projections are reduced: the first layers alone often name the same next token as the whole model, and serve as a
+draft that is really accepted. Neither changes a shape, so neither changes the work of a step.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FACTS = {
 
 
 def build(folder: Path) -> dict[str, Path]:
-    """Paths of the target, the draft and the adapters, built on the first call; a change of FACTS builds them afresh."""
+    """Paths of target, draft and adapters, built on the first call; a change of FACTS builds them afresh."""
     paths = {"target": folder / "target", "draft": folder / "draft"}
     paths |= {f"adapter-{i}": folder / f"adapter-{i}" for i in range(ADAPTERS)}
     done = folder / "facts.json"

@@ -25,7 +25,7 @@ def obstacles() -> list[str]:
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         return [f"the pinned engine runs on Linux on x86_64; this is {platform.system()} on {platform.machine()}"]
     if not (3, 11) <= sys.version_info < (3, 15):
-        found.append(f"the engine needs Python 3.11 to 3.14; this is {platform.python_version()}: make measure PYTHON=...")
+        found.append(f"the engine needs Python 3.11 to 3.14, this is {platform.python_version()}: set PYTHON=...")
     cores = len(os.sched_getaffinity(0))
     if cores < CORES:
         found.append(f"engine and client need {CORES} cores; this process may use {cores}")
@@ -56,8 +56,8 @@ def ensure() -> None:
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", str(HOME / "venv")], check=True)
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    # PyTorch first and with what its own build needs; the rest without dependencies, for the engine's package asks for a
-    # build of PyTorch that the package index does not carry
+    # PyTorch first and with what its own build needs; the rest without dependencies, for the engine's package asks for
+    # a build of PyTorch that the package index does not carry
     for arguments in ([TORCH], ["--no-deps", "--requirement", str(LOCK)]):
         if subprocess.run([*pip, *arguments], check=False).returncode:
             sys.exit(
