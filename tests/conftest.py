@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from pathlib import Path
 
+import browser
 import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))  # the tools are tested as modules
 
 # The same examples everywhere, so that a failure can be repeated; no deadline, for no test asserts a time.
 settings.register_profile("book", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("book")
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of the machine's Chromium or Chrome; without one the test is skipped, except under CI, where it fails."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    found = browser.find()
     if found is None:
-        message = f"no browser on this machine (looked for {', '.join(BROWSERS)}): install chromium to run this test"
+        message = f"no browser on this machine (looked for {', '.join(browser.NAMES)}): install chromium"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)

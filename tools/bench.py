@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import runpy
-import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import browser
 
 ROOT = Path(__file__).parent.parent
 REPEATS = 41
@@ -38,7 +39,7 @@ def main() -> None:
         median = statistics.median(seconds)
         more = 1000 * (median - base)
         print(f"  {name:<24}{1000 * median:7.1f} ms  {more:+7.1f} ms  {median / base:5.2f} × python alone")
-    if any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+    if browser.find():
         runpy.run_path(str(ROOT / "book" / "live" / "bench.py"), run_name="__main__")
     else:
         print("No browser on this machine: the panels are not measured.")
