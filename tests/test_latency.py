@@ -299,6 +299,7 @@ def test_mlperf_judges_percentiles():
     assert measure([quick] * 200, "mlperf-loadgen", objectives=limits).objectives_met is True
     slow = answer((0.5, 1), (0.53, 1))
     assert measure([quick] * 197 + [slow] * 3, "mlperf-loadgen", objectives=limits).objectives_met is False
+    assert measure([quick] * 200, "mlperf-loadgen", objectives=limits, percentiles=(50,)).objectives_met is True
     # rank ⌊np⌋ + 1: already two of 200 are one too many
     assert measure([quick] * 198 + [slow] * 2, "mlperf-loadgen", objectives=limits).objectives_met is False
 

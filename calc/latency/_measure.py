@@ -175,7 +175,7 @@ def measure(
         good=seen.good,
         goodput_per_s=None if seen.good is None or not clock else per_second(events=seen.good, **clock),
         attainment=seen.good / seen.judged if seen.good is not None and seen.judged else None,
-        objectives_met=_verdict(statistics, objectives) if dialect == "mlperf-loadgen" and objectives else None,
+        objectives_met=_verdict(seen, rules, objectives) if dialect == "mlperf-loadgen" and objectives else None,
         notes=(*_notes(run, rules), *seen.notes),
     )
 
@@ -248,11 +248,12 @@ def _summary(name: str, values: Sequence, percents: Sequence[float], method: str
     return Statistic(name, count, mean, plain[0], plain[-1], MappingProxyType({p: read(p) for p in percents}))
 
 
-def _verdict(statistics: dict[str, Statistic], objectives: Objectives) -> bool:
+def _verdict(seen: Seen, rules: Dialect, objectives: Objectives) -> bool:
     """MLPerf's: p99 of TTFT and p99 of TPOT keep their limits."""
-    return all(
-        statistics[key].percentiles.get(99, float("inf")) <= limit
-        for key, limit in (("ttft", objectives.ttft_s), ("tpot", objectives.tpot_s))
+    limited = [(seen.values["ttft"], objectives.ttft_s), (seen.values["tpot"], objectives.tpot_s)]
+    return bool(seen.completed) and all(
+        ordered_percentile(sorted(values), 99, rules.percentiles) <= limit
+        for values, limit in limited
         if limit is not None
     )
 
