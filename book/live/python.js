@@ -12,15 +12,19 @@ export function call(name, ...args) {
 
 function start() {
   const started = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
-  started.onmessage = ({ data: { id, value, error } }) => {
-    const { resolve, reject } = waiting.get(id);
-    waiting.delete(id);
-    if (error) reject(new Error(error)); else resolve(JSON.parse(value));
+  started.onmessage = ({ data }) => {
+    if (data.started === false) return fail(data.error);
+    const { resolve, reject } = waiting.get(data.id);
+    waiting.delete(data.id);
+    if (data.error) reject(new Error(data.error)); else resolve(JSON.parse(data.value));
   };
-  started.onerror = () => {
-    for (const { reject } of waiting.values()) reject(new Error("Python could not start in this browser."));
-    waiting.clear();
-    worker = undefined; // the next touch tries again
-  };
+  started.onerror = () => fail("this browser refused");
   return started;
+
+  function fail(reason) {
+    started.terminate();
+    if (worker === started) worker = undefined; // the next touch tries again
+    for (const { reject } of waiting.values()) reject(new Error(`Python could not start (${reason}). Change a value to try again.`));
+    waiting.clear();
+  }
 }

@@ -7,21 +7,38 @@ const functions = {
   ask: ["calc.practice", "ask_json"],
 };
 
-const python = (async () => {
-  const wheel = fetch(new URL("calc.whl", import.meta.url)).then((answer) => {
-    if (!answer.ok) throw new Error(`the library could not be loaded (${answer.status})`);
-    return answer.arrayBuffer();
-  });
+// Pyodide waits for ever for a file that does not come, so every load is watched here.
+let failed;
+const failure = new Promise((_, reject) => { failed = reject; });
+const load = self.fetch;
+self.fetch = async (...request) => {
+  try {
+    const answer = await load(...request);
+    if (!answer.ok) throw new Error(`${answer.status} for ${answer.url}`);
+    return answer;
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+};
+
+async function start() {
+  const wheel = fetch(new URL("calc.whl", import.meta.url)).then((answer) => answer.arrayBuffer());
   const pyodide = await loadPyodide();
   pyodide.unpackArchive(await wheel, "wheel");
   return pyodide;
-})();
+}
+
+const python = Promise.race([start(), failure]);
 
 onmessage = async ({ data: { id, name, args } }) => {
+  let started = false;
   try {
+    const pyodide = await python;
+    started = true;
     const [module, attribute] = functions[name];
-    postMessage({ id, value: (await python).pyimport(module)[attribute](...args) });
+    postMessage({ id, value: pyodide.pyimport(module)[attribute](...args) });
   } catch (error) {
-    postMessage({ id, error: error.message.trim().split("\n").at(-1) });
+    postMessage({ id, error: error.message.trim().split("\n").at(-1), started });
   }
 };

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -76,6 +76,19 @@ def shared(browser: Browser, address: str) -> Iterator[Watched]:
     """A page for the tests of one module: Python takes seconds to start in it."""
     with watching(browser, address) as watched:
         yield watched
+
+
+@pytest.fixture(scope="session")
+def violations() -> Callable[[Page], dict[str, list[str]]]:
+    """What axe finds wrong on a page as it is now: rule → elements."""
+    axe = (Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+    def find(page: Page) -> dict[str, list[str]]:
+        page.evaluate(axe)  # a script tag would be refused by the page's own policy
+        found = page.evaluate("axe.run().then(found => found.violations)")
+        return {rule["id"]: [node["html"][:200] for node in rule["nodes"]] for rule in found}
+
+    return find
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,14 @@ def test_nonsense_gets_a_polite_message_and_no_number(panel, nonsense):
     expect(panel.locator("dd")).to_have_text(rest["values"])
 
 
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_refusal_is_readable_too(panel, violations, mode):
+    panel.page.emulate_media(color_scheme=mode)
+    panel.locator("input[type=number]").first.fill("-7")
+    expect(panel.locator("dd").first).to_have_text("–")
+    assert violations(panel.page) == {}
+
+
 def test_markup_in_an_input_stays_text(panel):
     choice = panel.locator("select").first
     choice.evaluate("e => { e.options[0].value = '<img src=x onerror=alert(1)>'; e.selectedIndex = 0; }")
@@ -137,6 +145,20 @@ def test_at_rest_the_page_already_shows_the_defaults(watched, panel_path):
     expect(page.locator(".panel-status").first).to_have_text(LIVE)
     after = shown(page.locator(".panel").first)
     assert before | {"status": LIVE} == after
+
+
+def test_a_start_that_failed_is_told_and_tried_again(browser, address, panel_path):
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/*.wasm", lambda route: route.abort())
+    page.goto(f"{address}/{panel_path}")
+    panel = page.locator(".panel").first
+    panel.locator("select").first.focus()
+    expect(panel.locator(".panel-status")).to_contain_text("Python could not start")
+    page.unroute("**/*.wasm")
+    panel.get_by_role("button", name="Reset").click()
+    expect(panel.locator(".panel-status")).to_have_text(LIVE)
+    context.close()
 
 
 def test_every_panel_shows_what_cpython_computes(watched, site):

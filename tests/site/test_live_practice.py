@@ -52,6 +52,16 @@ def test_every_problem_can_be_asked_and_answered_by_keyboard(page):
         expect(one.locator("output")).to_have_text(verdict)
 
 
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_verdicts_and_opened_hints_are_readable(page, first, violations, mode):
+    page.emulate_media(color_scheme=mode)
+    first.locator("details").evaluate_all("all => all.forEach(e => { e.open = true; })")
+    first.get_by_label("Your answer").fill("1 B")
+    first.get_by_role("button", name="Check").click()
+    expect(first.locator("output")).to_have_attribute("data-right", "false")
+    assert violations(page) == {}
+
+
 def test_markup_in_an_answer_stays_text(first):
     box, verdict = first.get_by_label("Your answer"), first.locator("output")
     box.fill("<img src=x onerror=alert(1)>")

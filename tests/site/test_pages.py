@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
-from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
+from playwright.sync_api import expect
 
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+from calc.sources import KINDS
+
 BUDGET = 250_000  # bytes a chapter may weigh before the reader touches anything
 
 
@@ -20,15 +22,10 @@ def pages(site):
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_no_page_has_a_violation_or_asks_another_site(watched, pages, mode):
+def test_no_page_has_a_violation_or_asks_another_site(watched, pages, violations, mode):
     watched.page.emulate_media(color_scheme=mode)
-    found = {}
-    for path in pages:
-        page = watched.open(path)
-        page.evaluate(AXE.read_text("utf-8"))  # a script tag would be refused by the page's own policy
-        violations = page.evaluate("axe.run().then(found => found.violations)")
-        found |= {f"{path}: {v['id']}": [n["html"][:200] for n in v["nodes"]] for v in violations}
-    assert found == {}
+    found = {path: violations(watched.open(path)) for path in pages}
+    assert {path: rules for path, rules in found.items() if rules} == {}
 
 
 def test_no_page_is_wider_than_a_phone(watched, pages):
@@ -124,3 +121,42 @@ def test_nothing_on_a_page_is_loaded_from_elsewhere(site, pages):
     for path in pages:
         html = (site / path).read_text("utf-8")
         assert not loads.search(html) and not links.search(html), path
+
+
+def test_the_keyboard_can_skip_to_the_text(watched, panel_path):
+    page = watched.open(panel_path)
+    page.keyboard.press("Tab")
+    expect(page.locator(":focus")).to_have_text("Skip to the text")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.locator("main :focus").count() == 1
+
+
+def test_on_a_phone_the_contents_open_and_close_by_keyboard(watched, panel_path):
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    page = watched.open(panel_path)
+    contents = page.locator("nav.contents")
+    expect(contents).to_be_hidden()
+    page.get_by_role("button", name="Contents").press("Enter")
+    expect(contents).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(contents).to_be_hidden()
+
+
+def test_every_kind_of_number_is_named_for_those_who_listen(site):
+    page = BeautifulSoup((site / "book" / "conventions.html").read_text("utf-8"), "html.parser")
+    for kind in KINDS:
+        assert page.select_one(f".kind-{kind} .unseen").text == f"{kind}: "
+
+
+def test_a_chapter_can_be_downloaded_as_a_notebook(watched, panel_path):
+    page = watched.open(panel_path)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download this chapter").click()
+    assert json.loads(download.value.path().read_text("utf-8"))["nbformat"] == 4
+
+
+def test_a_missing_page_is_answered_from_the_root_of_the_site(site):
+    page = BeautifulSoup((site / "404.html").read_text("utf-8"), "html.parser")
+    assert page.base["href"] == "/"
+    assert not [a["href"] for a in page.select("a[href]") if a["href"].startswith((".", "#"))]

@@ -1,7 +1,6 @@
 """The ``ledger`` directive: every published value beside what the library computes.
 
-``{ledger} topic`` is the table of one topic; ``{ledger}`` alone counts the whole. The values are computed when
-the book is built; one that disagrees beyond its tolerance stops the build.
+The values are computed when the book is built; one that disagrees beyond its tolerance stops the build.
 """
 
 from __future__ import annotations
@@ -24,6 +23,9 @@ COUNTED = {
     "label": "{} hold in another unit than the one printed",
     "erratum": "{} do not hold",
 }
+
+# topics whose name is not yet a title
+TITLES = {"kv_cache": "KV cache", "params_weights": "Parameters and weights", "gpu_specs": "Accelerators and links"}
 
 
 class LedgerError(SphinxError):
@@ -67,21 +69,20 @@ def exactly(computed: float, row: Row) -> str:
 
 
 class LedgerDirective(SphinxDirective):
-    """The table of one topic of data/published.csv, or the count of all roles."""
-
-    optional_arguments = 1
+    """All of data/published.csv: a count of the roles, then a section with a table for each topic."""
 
     def run(self) -> list[nodes.Node]:
-        if self.arguments:
-            entries = [entry(row) for row in rows() if row.topic == self.arguments[0]]
-            if not entries:
-                topics = ", ".join(sorted({row.topic for row in rows()}))
-                raise LedgerError(f"{self.get_location()}: no topic {self.arguments[0]!r}, wanted one of {topics}")
-            html = TEMPLATES.get_template("ledger.html").render(entries=entries)
-            return [nodes.raw("", html, format="html")]
         counted = Counter(row.role for row in rows())
         said = ", ".join(COUNTED[role].format(number) for role, number in counted.most_common())
-        return [nodes.paragraph(text=f"Of {len(rows())} published values, {said}.")]
+        shown: list[nodes.Node] = [nodes.paragraph(text=f"Of {len(rows())} published values, {said}.")]
+        for topic in dict.fromkeys(row.topic for row in rows()):
+            title = TITLES.get(topic, topic.replace("_", " ").capitalize())
+            section = nodes.section("", nodes.title(text=title), ids=[nodes.make_id(topic)])
+            self.state.document.note_implicit_target(section)
+            html = TEMPLATES.get_template("ledger.html").render(entries=[entry(r) for r in rows() if r.topic == topic])
+            section += nodes.raw("", html, format="html")
+            shown.append(section)
+        return shown
 
 
 def setup(app: Sphinx) -> None:

@@ -108,7 +108,7 @@ def finish(app: Sphinx, body: str) -> str:
         if source is None or " width=" in match[0]:
             return match[0]
         width, height = imagesize.get(Path(app.srcdir, source))
-        return f'{match["tag"]} width="{width}" height="{height}" loading="lazy" '
+        return f'{match["tag"]} width="{round(width)}" height="{round(height)}" loading="lazy" '
 
     return re.sub(r'(?P<tag><img\b[^>]*?\bsrc="[^"]*?_images/(?P<name>[^"/]+)")\s*', sized, body)
 
