@@ -123,14 +123,12 @@ class Process:
         return self
 
     def __exit__(self, *_exception) -> None:
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self.process.pid, sign)
-            except ProcessLookupError:
-                break
-            deadline = time.monotonic() + STOP_TIMEOUT_S
-            while time.monotonic() < deadline and self._group_alive():
-                time.sleep(0.05)
+        self.process.terminate()  # the leader ends its own children; what it leaves behind is killed
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while self._group_alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if self._group_alive():
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def _group_alive(self) -> bool:

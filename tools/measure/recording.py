@@ -118,6 +118,10 @@ def faults(header: dict, rows: list[dict], repeats: int = REPEATS) -> list[str]:
         if count < repeats:
             found.append(f"{setup}, {name}: {count} accepted repeats, {repeats} wanted")
     with_rows = set()
+    requests: dict[int, list[dict]] = {}
+    for row in rows:
+        if row["kind"] == "request":
+            requests.setdefault(row["run"], []).append(row)
     for row in rows:
         run = runs.get(row["run"])
         where = f"{row['kind']} of run {row['run']}"
@@ -127,7 +131,7 @@ def faults(header: dict, rows: list[dict], repeats: int = REPEATS) -> list[str]:
             with_rows.add(row["run"])
             found += _request_faults(row, run)
         elif row["kind"] == "steps":
-            found += _steps_faults(where, row)
+            found += _steps_faults(where, row, requests.get(row["run"], []))
         elif row["kind"] == "start":
             with_rows.add(row["run"])
             times = list(row["marks_us"].values())
@@ -165,7 +169,7 @@ def _request_faults(row: dict, run: dict) -> list[str]:
             found.append(f"{where}: the engine's spans do not fit into the client's")
     if "gateway" in row:
         stamps = [row["sent_us"], *(row["gateway"][name] for name in GATEWAY)]
-        if stamps != sorted(stamps) or row["gateway"]["first_byte_us"] > chunks[0]:
+        if stamps != sorted(stamps) or stamps[3] > chunks[0] or stamps[4] > row["end_us"]:
             found.append(f"{where}: the gateway's clocks are out of order")
     if "accepted" in row:
         # the prefill gives the first token; each round its accepted drafts and one more; the last may be cut short
@@ -175,9 +179,16 @@ def _request_faults(row: dict, run: dict) -> list[str]:
     return found
 
 
-def _steps_faults(where: str, row: dict) -> list[str]:
+def _steps_faults(where: str, row: dict, requests: list[dict]) -> list[str]:
+    """The engine's log of a run against the client's: every token is worked on once, drafts included."""
     if any(len(row[name]) != len(row["at_us"]) for name in STEPS):
         return [f"{where}: columns of different length"]
-    if any(delta < 0 for delta in row["at_us"][1:]):
-        return [f"{where}: steps are not in order of time"]
-    return []
+    found = []
+    if any(delta < 0 for delta in row["at_us"]):
+        found.append(f"{where}: steps are not in order of time")
+    prefill = sum(r["prompt_tokens"] - r["cached_tokens"] for r in requests)
+    decode = sum(sum(r["drafted"]) + len(r["drafted"]) if "drafted" in r else r["max_tokens"] - 1 for r in requests)
+    for name, wanted in (("prefill_tokens", prefill), ("decode_tokens", decode)):
+        if sum(row[name]) != wanted:
+            found.append(f"{where}: {name} sum to {sum(row[name])}, the requests to {wanted}")
+    return found
