@@ -61,7 +61,7 @@ def pool_bytes(*, total_bytes, fraction, weight_bytes, activation_bytes, graph_b
     >>> round(left / gib, 2)
     53.29
     """
-    pool_bytes = total_bytes * fraction - weight_bytes - activation_bytes - graph_bytes - communication_bytes
+    pool_bytes = ceil(total_bytes * fraction) - weight_bytes - activation_bytes - graph_bytes - communication_bytes
     return pool_bytes
 
 
@@ -103,7 +103,7 @@ def static_pool_bytes(*, free_bytes, fraction, weight_bytes):
     >>> static_pool_bytes(free_bytes=80e9, fraction=0.9, weight_bytes=40e9)
     32000000000.0
     """
-    static_pool_bytes = free_bytes * fraction - weight_bytes
+    static_pool_bytes = floor(free_bytes * fraction) - weight_bytes
     return static_pool_bytes
 
 
@@ -146,9 +146,9 @@ def remainder_pool_bytes(*, total_bytes, fraction, weight_bytes, workspace_bytes
     LMDeploy's documentation works out a 13B model on an 80 GB card:
 
     >>> remainder_pool_bytes(total_bytes=80e9, fraction=0.8, weight_bytes=26e9, workspace_bytes=0)
-    43200000000.0
+    43200000000
     """
-    remainder_pool_bytes = (total_bytes - weight_bytes - workspace_bytes) * fraction
+    remainder_pool_bytes = floor((total_bytes - weight_bytes - workspace_bytes) * fraction)
     return remainder_pool_bytes
 
 
@@ -225,7 +225,7 @@ def vocab_rows(*, vocab, multiple, ranks):
     Examples
     --------
     >>> vocab_rows(vocab=128256, multiple=64, ranks=8)
-    16032.0
+    16032
     """
     vocab_rows = multiple * ceil(vocab / multiple) / ranks
     return vocab_rows
