@@ -109,6 +109,10 @@ class Row:
         """What the computation must give: the right value where the printed one is wrong."""
         return self.printed if self.right is None else self.right
 
+    def holds(self, computed: float) -> bool:
+        """Whether a computed value is the expected one, give or take the tolerance and the rounding of floats."""
+        return abs(computed - self.expected) <= self.tolerance + 1e-12 * abs(self.expected)
+
 
 @dataclass(frozen=True, slots=True)
 class FieldCase:

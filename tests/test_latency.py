@@ -1,6 +1,5 @@
 """The book's definitions and every tool's, on hand-made timelines and against the tools' own code."""
 
-import csv
 import json
 import math
 from dataclasses import replace
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from calc import latency
 from calc.latency import Chunk, Objectives, Run, Timeline, dialect, dialects, measure
-from calc.published import FieldCase, Row, call, evaluate
+from calc.published import call
 from calc.units import CalcError
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -541,44 +540,7 @@ def test_dialects_scale_with_the_clock(moments, factor):
 # --- against the world ------------------------------------------------------------------------------------------------
 
 
-def lines(name):
-    with (FIXTURES / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.mark.parametrize("line", lines("latency_published.csv"), ids=lambda line: line["id"])
-def test_published_value(line):
-    row = Row(
-        **{name: line[name] for name in ("id", "topic", "quantity", "function", "tolerance_reason", "role", "reason")},
-        **{name: line[name] for name in ("source", "url", "checked")},
-        arguments=json.loads(line["arguments"]),
-        printed=float(line["published_value"]),
-        unit=line["published_unit"],
-        tolerance=float(line["tolerance"]),
-        right=None,
-    )
-    assert abs(evaluate(row) - row.expected) <= row.tolerance + 1e-12 * row.expected
-    assert row.url.startswith("https://") and row.source and row.tolerance_reason
-
-
-@pytest.mark.parametrize("line", lines("latency_field_cases.csv"), ids=lambda line: line["id"])
-def test_field_case(line):
-    case = FieldCase(
-        **{name: line[name] for name in ("id", "topic", "url", "situation", "quantity", "function", "unit")},
-        **{name: line[name] for name in ("tolerance_reason", "mistake")},
-        arguments=json.loads(line["arguments"]),
-        value=float(line["value"]),
-        tolerance=float(line["tolerance"]),
-        wrong=float(line["wrong_value"]) if line["wrong_value"] else None,
-        factor=float(line["factor"]) if line["factor"] else None,
-    )
-    assert abs(evaluate(case) - case.value) <= case.tolerance
-    if case.wrong is not None:
-        assert abs(evaluate(case) - case.wrong) > case.tolerance
-        assert case.wrong / case.value == pytest.approx(case.factor, rel=1e-3)
-
-
-def test_binding_limit_of_the_objectives_in_that_field_case():
+def test_binding_limit_of_the_objectives_in_a_field_case():
     limits = Objectives(ttft_s=0.1, tpot_s=0.05, e2e_s=0.79)
     left = call("calc.latency.tpot_left_by_end_to_end", {"e2e_s": 0.79, "ttft_s": 0.1, "output_tokens": 128})
     assert limits.binding_tpot_s(output_tokens=128) == left < limits.tpot_s

@@ -5,7 +5,6 @@ The values are computed when the book is built; one that disagrees beyond its to
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 
 from docutils import nodes
@@ -43,8 +42,7 @@ def entry(row: Row) -> dict[str, object]:
         If the computed value is further from the expected one than the row allows.
     """
     computed = evaluate(row)
-    off = abs(computed - row.expected)
-    if off > row.tolerance and not math.isclose(off, row.tolerance, rel_tol=1e-9):
+    if not row.holds(computed):
         raise LedgerError(
             f"{row.id}, {row.quantity}: computed {computed:.10g} {row.unit}, expected {row.expected:.10g}"
             f" within {row.tolerance:g} ({row.tolerance_reason})"
