@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import random
 from pathlib import Path
 
 import pytest
-from measure import recording
+from measure import engines, environment, recording, shelf
 
 FOLDER = Path(__file__).parent.parent / "data" / "measured"
 FILES = sorted(FOLDER.glob("*.jsonl.gz"))
@@ -131,3 +132,60 @@ def test_deltas_give_the_times_back() -> None:
     times = [5, 5, 9, 20]
     assert recording.to_deltas(times) == [5, 0, 4, 11]
     assert recording.undo_deltas(recording.to_deltas(times)) == times
+
+
+# --- the tool itself, without an engine
+
+
+def test_a_machine_that_cannot_record_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment.platform, "system", lambda: "Darwin")
+    assert "Linux on x86_64; this is Darwin" in environment.obstacles()[0]
+    monkeypatch.setattr(environment.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(environment.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(environment, "available_memory_bytes", lambda: 2**30)
+    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda _pid: {0}, raising=False)
+    text = "\n".join(environment.obstacles())
+    assert "6 GiB of memory; 1.0 GiB are available" in text and "need 2 cores; this process may use 1" in text
+
+
+@pytest.mark.parametrize("which", [which for which in shelf.RECORDINGS if which.setups], ids=lambda which: which.name)
+def test_all_setups_of_a_recording_get_the_same_distinct_requests(which: shelf.Recording) -> None:
+    drawn: dict[str, list] = {}
+    for setup in which.setups(quick=False):
+        for run in setup.runs:
+            requests = run.draw(random.Random(1))
+            assert drawn.setdefault(run.name, requests) == requests
+            assert len({request.id for request in requests}) == len(requests)
+            assert all(request.prompt_tokens + request.max_tokens <= engines.MAX_POSITIONS for request in requests)
+    assert drawn
+
+
+def test_an_injected_cause_touches_few_requests_and_changes_no_others() -> None:
+    (setup,) = shelf.RECORDINGS[[which.name for which in shelf.RECORDINGS].index("tail")].setups(quick=False)
+    drawn = {run.name: run.draw(random.Random(1)) for run in setup.runs}
+    plain = drawn.pop("nothing injected")
+    for name, requests in drawn.items():
+        touched = [request for request in requests if request not in plain]
+        assert 1 <= len(touched) <= 0.05 * len(plain) + 1, name
+        assert len({request.role for request in touched}) == (2 if name == "two causes" else 1)
+
+
+def test_the_engines_log_becomes_columns(tmp_path: Path) -> None:
+    step = "MainProcess | Engine 000: Iteration(4): 1 context requests, 200 context tokens, 2 generation requests, "
+    rest = "2 generation tokens, iteration elapsed time: 12.50 ms, CPU KV cache usage: 0.3%"
+    queue = (
+        "Engine 000: Avg prompt throughput: 1.0 tokens/s, Running: 3 reqs, Waiting: 5 reqs, GPU KV cache usage: 1.5%"
+    )
+    lines = [f"10.000001 {step}{rest}", "a line of another kind", f"10.000501 {step}{rest}", f"10.000700 M | {queue}"]
+    log = tmp_path / "engine.log"
+    log.write_text("\n".join([f"9.999999 {step}{rest}", *lines]) + "\n")
+    engine = engines.Process(("-c", ""), 0, log)
+    engine.wall_minus_monotonic_ns = 0
+    steps, gauge = engine.engine_rows(7, 10_000_000_000, 11_000_000_000)
+    assert steps == {"kind": "steps", "run": 7, "at_us": [1, 500], "prefill_requests": [1, 1]} | {
+        "prefill_tokens": [200, 200],
+        "decode_requests": [2, 2],
+        "decode_tokens": [2, 2],
+        "elapsed_us": [12500, 12500],
+    }
+    assert gauge == {"kind": "gauge", "run": 7, "at_us": [700], "running": [3], "waiting": [5], "cache_permille": [15]}

@@ -105,8 +105,9 @@ def _repeat_runs(
             recorder.progress.set_postfix_str(f"{setup.name}, {run.name}")
 
             def once(number: int, run=run, repeat=repeat) -> tuple[int, list[dict]]:
-                rng = random.Random(f"{shelf.SEED} {run.name} {repeat}")
-                requests = [replace(request, id=f"{number}-{request.id}") for request in run.draw(rng)]
+                drawn = run.draw(random.Random(f"{shelf.SEED} {repeat}"))
+                salt = str(number) if run.salted else ""
+                requests = [replace(request, id=f"{number}-{request.id}", salt=salt) for request in drawn]
                 sent = client.run((gateway or engine).url, requests, serial=run.serial)
                 origin_ns, rows = asyncio.run(sent)
                 end_ns = time.monotonic_ns()

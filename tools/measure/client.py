@@ -19,7 +19,10 @@ TIMEOUT_S = 300  # no single request takes longer on a machine that can record a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request. `held_ms` and `held_where` tell the gateway to dawdle, `read_after_ms` the client itself."""
+    """One request. `held_ms` and `held_where` tell the gateway to dawdle, `read_after_ms` the client itself.
+
+    Requests with different `salt` share nothing in the prefix cache.
+    """
 
     id: str
     prompt: str
@@ -30,6 +33,7 @@ class Request:
     held_ms: int = 0
     held_where: str = ""
     read_after_ms: int = 0
+    salt: str = ""
     parameters: dict = field(default_factory=dict)
 
     @property
@@ -89,6 +93,8 @@ async def _send(session, url: str, request: Request, origin_ns: int) -> tuple[in
         "stream": True,
         "stream_options": {"include_usage": True},
     }
+    if request.salt:
+        body["cache_salt"] = request.salt
     headers = {"X-Request-Id": request.id}
     if request.held_ms:
         headers |= {"X-Hold-Ms": str(request.held_ms), "X-Hold-Where": request.held_where}

@@ -1,8 +1,7 @@
 """The nine recordings: what is started, what is sent, and why. In the order in which the book needs them.
 
-A workload is drawn from SEED, the run's name and the repeat alone: all setups of a recording, and all attempts of a
-repeat, get the same requests. The prefix cache is off unless a recording needs it, or a second attempt would find its
-own prompts there.
+A workload is drawn from SEED and the repeat alone: all setups of a recording, all runs that draw alike and all attempts
+of a repeat get the same requests. So the prefix cache is off, or else keyed by the run, unless a recording needs it.
 """
 
 from __future__ import annotations
@@ -25,12 +24,16 @@ Draw = Callable[[random.Random], list[Request]]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One workload. `serial`: each request waits for the one before, instead of being sent when due."""
+    """One workload. `serial`: each request waits for the one before, instead of being sent when due.
+
+    `salted`: nothing that another run left in the prefix cache is found.
+    """
 
     name: str
     draw: Draw
     parameters: dict
     serial: bool = False
+    salted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,7 @@ def _steps(quick: bool) -> list[Setup]:
 
     # whole cached blocks and one token more: of a prompt that has been seen, one token is left to compute
     held = {n: [words(random.Random(f"{SEED} {n} {i}"), n + 1) for i in range(max(batches))] for n in contexts}
-    runs = [Run(name="prefill", draw=prefills, parameters={"prompt_tokens": list(sizes)}, serial=True)]
+    runs = [Run(name="prefill", draw=prefills, parameters={"prompt_tokens": list(sizes)}, serial=True, salted=True)]
     for context in contexts:
         for batch in batches:
             cell = [Request(id=str(i), role="decode", prompt=held[context][i], max_tokens=output) for i in range(batch)]
@@ -169,6 +172,7 @@ def _adapters(slots: int, on_host: int) -> tuple[str, ...]:
 
 
 def _tail_load(rng: random.Random, *, count: int, causes: tuple[str, ...]) -> list[Request]:
+    """The same load whatever the causes, so that a run with one differs from the run with none in that alone."""
     load = _load(rng, count=count, per_s=6.0, prompt=(48, 80), output=(16, 16))
     chosen = sorted(rng.sample(range(count), max(1, round(SLOW_SHARE * count))))
     for turn, i in enumerate(chosen):
@@ -232,6 +236,7 @@ def _prefix(quick: bool) -> list[Setup]:
             draw=functools.partial(_shared_prefix, prefix=prefix),
             parameters={"prefix_tokens": prefix, "block_tokens": engines.BLOCK_TOKENS},
             serial=True,
+            salted=True,
         )
         for prefix in ((512,) if quick else (256, 1024, 2048, 4096))
     )
