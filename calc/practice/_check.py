@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from calc.practice._problem import Problem, Question
+from calc.practice._problem import EXACTLY, WITHIN, Problem, Question
 from calc.practice._reading import read
 from calc.units import UNITS, Amount, Unit, UnitError, format_bytes, format_count, lookup, significant
 
-WITHIN = 0.01  # of the answer: room for honest rounding on the way
 SLIP_WITHIN = 0.002  # of a slip: kB and KiB are only 2% apart
 CLOSE = 0.03
+COARSE = 0.05  # what rounding to two digits can cost
 
 # One symbol for each size, the first in the table: what a reader may have meant by the number.
 _SIZES = {u.factor: symbol for symbol, u in reversed(UNITS.items()) if u.dimension == "byte"}
@@ -61,17 +61,15 @@ def check(problem: Problem | Question, answer: str, seed: int = 0) -> Verdict:
     Returns
     -------
     Verdict
-        Right if the answer is within 1%, or is the right value rounded to the digits written (two at least);
-        a problem that wants an exact count allows neither.
+        Right if the answer is within 1%; a problem that wants an exact count allows nothing.
 
     Raises
     ------
     PracticeError
         If the seed is impossible. An answer never raises: what can't be read gets a verdict that says so.
     """
-    if isinstance(problem, Question):
-        problem, seed = problem.problem, problem.seed
-    numbers = problem.draw(seed)
+    question = problem if isinstance(problem, Question) else Question(problem, seed)
+    problem, numbers = question.problem, question.numbers
     if problem.answer is None:
         return Verdict(False, "unreadable", "There is no single number here: compare your answer with the checklist.")
     try:
@@ -79,8 +77,8 @@ def check(problem: Problem | Question, answer: str, seed: int = 0) -> Verdict:
     except UnitError as error:
         return Verdict(False, "unreadable", f"{str(error)[0].upper()}{str(error)[1:].rstrip('.')}.")
     target = problem.answer(numbers)
-    attempt = _Attempt(problem, written, lookup(written.unit), target, _classic(problem, numbers, target))
-    verdicts = (finding(attempt) for finding in (_unit_trouble, _right, _twin_unit, _named, _slipped))
+    attempt = _Attempt(problem, written, lookup(written.unit), target, problem.wrong_values(numbers))
+    verdicts = (finding(attempt) for finding in (_unit_trouble, _right, _coarse, _twin_unit, _named, _slipped))
     return next(filter(None, verdicts), None) or _far(attempt)
 
 
@@ -98,10 +96,14 @@ class _Attempt:
         """Whether the number written, read in units of `factor`, is a value as far as its digits go."""
         wanted = value / (factor or self.unit.factor)
         if self.problem.exact:
-            return math.isclose(self.written.number, wanted, rel_tol=1e-12)
+            return math.isclose(self.written.number, wanted, rel_tol=EXACTLY)
         off = abs(self.written.number - wanted)
+        return off <= within * wanted or (self.written.digits >= 2 and self.rounds_to(wanted))
+
+    def rounds_to(self, wanted: float) -> bool:
+        """Whether the number written is `wanted`, rounded to as many digits."""
         half_a_digit = 0.5 * 10.0 ** (math.floor(math.log10(wanted)) - self.written.digits + 1)
-        return off <= within * wanted or (self.written.digits >= 2 and off <= half_a_digit * (1 + 1e-9))
+        return abs(self.written.number - wanted) <= half_a_digit * (1 + 1e-9)
 
     @property
     def twin(self) -> float | None:
@@ -143,13 +145,6 @@ def _off(ratio: float) -> str:
     return f"{significant(abs(ratio - 1) * 100, 2)}% {side}"
 
 
-def _classic(problem: Problem, numbers: object, target: float) -> dict[str, float]:
-    """The wrong values of the classic mistakes, without those that change nothing for these numbers."""
-    values = {name: mistake(numbers) for name, mistake in problem.mistakes.items()}
-    slack = 1e-12 if problem.exact else WITHIN
-    return {name: v for name, v in values.items() if v and not math.isclose(v, target, rel_tol=slack)}
-
-
 # --- what can be found about an answer, in the order in which it is looked for -------------------
 
 
@@ -169,7 +164,7 @@ def _unit_trouble(a: _Attempt) -> Verdict | None:
 
 
 def _right(a: _Attempt) -> Verdict | None:
-    if not a.is_(a.target):
+    if not a.problem.accepts(a.written.value, a.target):
         return None
     if a.unit.dimension == "byte" and _SIZES[a.unit.factor].endswith("bit"):
         return Verdict(True, "right-unit-note", f"Right, in bits; the book counts memory in bytes: {a.shown}.")
@@ -177,6 +172,14 @@ def _right(a: _Attempt) -> Verdict | None:
         note = f"Right, in decimal units; the book uses binary ones here: {a.shown}."
         return Verdict(True, "right-unit-note", note)
     return Verdict(True, "right", f"Right: {a.shown}.")
+
+
+def _coarse(a: _Attempt) -> Verdict | None:
+    """The right value, rounded so far that a mistake could look the same."""
+    wanted = a.target / a.unit.factor
+    if a.problem.exact or not a.rounds_to(wanted) or abs(a.written.number - wanted) > COARSE * wanted:
+        return None
+    return Verdict(False, "wrong", "Too coarse to tell: give three digits.")
 
 
 def _twin_unit(a: _Attempt) -> Verdict | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from types import SimpleNamespace
@@ -14,6 +15,12 @@ from calc.working import Working
 
 LEVELS = {1: "easy", 2: "medium", 3: "hard", "design": "design"}
 LARGEST_SEED = 2**53 - 1  # the largest whole number that a browser keeps exactly
+WITHIN = 0.01  # of the answer: room for honest rounding on the way
+EXACTLY = 1e-12  # of the answer: room for floats alone
+
+# Units whose digits differ: kB, MB and GB show the same ones as B.
+_WRITTEN_IN = (1, 1024, 1024**2, 1024**3)
+_TWINS = [pair for p in (1, 2, 3) for pair in ((1024**p, 1000**p), (1000**p, 1024**p))]
 
 
 class PracticeError(CalcError):
@@ -38,7 +45,8 @@ class Problem:
     choices : mapping of str to sequence
         The values that fresh numbers are drawn from, each name on its own.
     possible : callable
-        Numbers to whether they make sense together; those that don't are drawn again.
+        Numbers to whether they make sense together. Those that don't are drawn again, and so are those for which
+        a mistake would pass for the answer.
     ask : callable
         Numbers to the text of the question.
     hint : str
@@ -49,7 +57,7 @@ class Problem:
     unit : str
         What the answer counts: "B" for a size, "x" for a ratio, otherwise a plural such as "tokens".
     exact : bool
-        True where one more or less is wrong; otherwise 1% or the rounding of the digits written is allowed.
+        True where one more or less is wrong; otherwise 1% is allowed.
     per : sequence of str
         Words a reader may put after the unit: "token" allows "KiB/token" and "KiB per token".
     mistakes : mapping of str to callable
@@ -89,14 +97,45 @@ class Problem:
         if seed and self.choices:
             # Only random() is promised to give the same sequence in every version of Python.
             rng = random.Random(f"{self.id}:{seed}")
-            while numbers == self.printed or not self.possible(SimpleNamespace(**numbers)):
+            while numbers == self.printed or not self._fair(SimpleNamespace(**numbers)):
                 numbers |= {name: values[int(rng.random() * len(values))] for name, values in self.choices.items()}
         return SimpleNamespace(**numbers)
+
+    def accepts(self, value: float, target: float) -> bool:
+        """Whether an answer counts as the right one: within 1%, or exactly where the problem wants a count."""
+        return abs(value - target) <= (EXACTLY if self.exact else WITHIN) * target
+
+    def wrong_values(self, numbers: SimpleNamespace) -> dict[str, float]:
+        """The values of the classic mistakes, without those that come to nothing or to the answer itself."""
+        target = self.answer(numbers)
+        values = {name: mistake(numbers) for name, mistake in self.mistakes.items()}
+        return {name: v for name, v in values.items() if v and v > 0 and abs(v - target) > EXACTLY * target}
+
+    def _fair(self, numbers: SimpleNamespace) -> bool:
+        """Whether the numbers make sense, and no classic mistake would pass for the answer once it is rounded.
+
+        Nor may the right number with GB written for GiB, unless what stands there is the answer: 160 KiB is
+        163.84 kB, and "160 KiB" is right.
+        """
+        if not self.possible(numbers) or self.answer is None:
+            return self.possible(numbers)
+        target = self.answer(numbers)
+        units = _WRITTEN_IN if self.unit == "B" else (1,)
+        wrong = [w * unit for v in self.wrong_values(numbers).values() for unit in units for w in _roundings(v / unit)]
+        if self.unit == "B":
+            swapped = [w * said for meant, said in _TWINS for w in _roundings(target / meant)]
+            wrong += [value for value in swapped if value != target]
+        return not any(self.accepts(value, target) for value in wrong)
 
     @property
     def step_label(self) -> str:
         """The step as the text calls it: "kv_cache#step-2" gives "Step 2"."""
         return self.step.partition("#")[2].replace("-", " ").capitalize()
+
+
+def _roundings(value: float) -> Iterator[float]:
+    """A value as a reader may write it, with two to four digits."""
+    return (float(f"{value:.{digits - 1}e}") for digits in (2, 3, 4))
 
 
 @dataclass(frozen=True)
@@ -126,9 +165,9 @@ class Question:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self.problem.draw(self.seed)  # refuses an impossible seed at once
+        _ = self.numbers  # refuses an impossible seed at once
 
-    @property
+    @functools.cached_property
     def numbers(self) -> SimpleNamespace:
         """The numbers of this seed."""
         return self.problem.draw(self.seed)

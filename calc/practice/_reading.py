@@ -10,10 +10,13 @@ from calc.units import Amount, UnitError, parse
 LONGEST = 60  # characters of an answer
 
 _INVISIBLE = re.compile(r"[\u200b\u2060\ufeff]")  # pasted along with text from a page
-_ABOUT = re.compile(r"^(?:[=≈~]|about|around|roughly|approximately)\s*", re.IGNORECASE)
+_ABOUT = re.compile(r"^(?:[=≈~]|about|around|roughly|approximately|approx\b\.?|circa|ca\b\.?)\s*", re.IGNORECASE)
 _POWER_OF_TEN = re.compile(r"\s*[x×*·]\s*10\s*(?:\^|\*\*)\s*(?=[-+−]?\d)")
-_TIMES = re.compile(r"\s*\btimes$", re.IGNORECASE)
-_KV = re.compile(r"\bKV\s+(?=heads?$)", re.IGNORECASE)
+_TIMES = re.compile(r"\s*\btimes(?:\s+as\s+(?:much|many|large|big))?$", re.IGNORECASE)
+_TIMES_FIRST = re.compile(r"^[x×]\s*(?=[\d.])(.+)$", re.IGNORECASE)
+_KIND_OF_HEAD = re.compile(r"\b(?:KV|query)\s+(?=heads?$)", re.IGNORECASE)
+_PAGES = re.compile(r"\bpages?$", re.IGNORECASE)
+_SPELLED_OUT = re.compile(r"\b(kilo|mega|giga|tera|kibi|mebi|gibi|tebi)(byte|bit)s?$", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"\bnan\b|\binf|∞", re.IGNORECASE)
 _FORMULA = re.compile(r"\d\s*(?:[*×·+^/]|\*\*)\s*\d")
 _ONE_NUMBER = re.compile(r"\d[\d,._ ]*(?:[eE][-+−]?\d+)?")
@@ -49,9 +52,11 @@ def read(text: str, per: Sequence[str] = ()) -> Amount:
         raise UnitError(f"that is {len(text):,} characters: type one number and its unit")
     clean = re.sub(r"\s+", " ", _INVISIBLE.sub("", text)).strip(" .;")
     clean = _POWER_OF_TEN.sub("e", _ABOUT.sub("", clean))
-    clean = _KV.sub("", _TIMES.sub(" x", clean))
+    clean = _TIMES_FIRST.sub(r"\1 x", _TIMES.sub(" x", clean))
+    clean = _PAGES.sub("blocks", _KIND_OF_HEAD.sub("", clean))
     for word in per:
         clean = re.sub(rf"\s*(?:/|\bper\b)\s*{word}$", "", clean, flags=re.IGNORECASE)
+    clean = _SPELLED_OUT.sub(_symbol, clean)
     if _NOT_FINITE.search(clean):
         raise UnitError("NaN and infinity are not amounts: type a finite number and its unit")
     if not re.search(r"\d", clean):
@@ -64,3 +69,10 @@ def read(text: str, per: Sequence[str] = ()) -> Amount:
     if amount.number < 0:
         raise UnitError("that is negative: every quantity here is at least 0")
     return amount
+
+
+def _symbol(words: re.Match[str]) -> str:
+    """Write "kilobytes" as "kB", "gibibytes" as "GiB"."""
+    prefix = words[1].casefold()
+    letter = prefix[0] if prefix == "kilo" else prefix[0].upper()
+    return letter + ("i" if prefix.endswith("bi") else "") + ("B" if words[2].casefold() == "byte" else "bit")

@@ -15,6 +15,7 @@ from calc.practice.kv_cache._model import (
     described,
     geometry,
     layout,
+    on_ranks,
     sequence,
     sequence_working,
     token,
@@ -35,7 +36,7 @@ per_rank = Problem(
         "ranks": (4, 8, 16),
         "positions": (4096, 8192, 10_000, 32_768),
     },
-    possible=within_context,
+    possible=on_ranks,
     ask=lambda n: (
         f"{described(n)}. It runs on {n.ranks} tensor-parallel ranks with a cache in {n.element}. "
         f"How much does a conversation of {n.positions:,} tokens hold on each rank?"
@@ -91,7 +92,7 @@ latent = Problem(
         "ranks": (8, 16),
         "positions": (4096, 8050, 8192, 32_768, 100_000),
     },
-    possible=within_context,
+    possible=on_ranks,
     ask=_latent_ask,
     per=("rank", "GPU"),
     answer=sequence,
@@ -120,10 +121,13 @@ def _paged(n: Numbers) -> float:
     return kv.uniform_page_bytes(layout(n), positions=n.positions)
 
 
+def _window(n: Numbers) -> int:
+    return next(k.window for k in layout(n).kinds if k.window is not None)
+
+
 def _all_windows(n: Numbers) -> float:
     """The mistake of giving every layer the window."""
-    window = next(k.window for k in layout(n).kinds if k.window is not None)
-    return layout(n).bytes_per_position * kv.resident_positions(positions=n.positions, window=window)
+    return layout(n).bytes_per_position * kv.resident_positions(positions=n.positions, window=_window(n))
 
 
 def _by_kind(n: Numbers) -> dict[str, tuple[Any, int]]:
@@ -160,8 +164,12 @@ def _sum_of_kinds(n: Numbers) -> str:
 
 WINDOWS: dict[str, Any] = {
     "printed": {"model": "gemma-3-27b", "element": "bf16", "positions": 32_768},
-    "choices": {"model": WINDOWED, "element": ("bf16", "fp8"), "positions": (8192, 16_384, 32_768, 65_536, 131_072)},
-    "possible": within_context,
+    "choices": {
+        "model": WINDOWED,
+        "element": ("bf16", "fp8"),
+        "positions": (2000, 4096, 6000, 8192, 16_384, 20_000, 32_768, 65_536, 131_072),
+    },
+    "possible": lambda n: within_context(n) and n.positions > _window(n),
 }
 
 window = Problem(

@@ -8,7 +8,9 @@ from types import SimpleNamespace as Numbers
 from typing import Any
 
 from calc import kv_cache as kv
+from calc.hardware import accelerator
 from calc.models import ModelGeometry, load
+from calc.parameters import count
 from calc.working import Working, working
 
 # The chapter's steps that the problems return to.
@@ -17,7 +19,11 @@ TOKEN, POSITIONS, FINISH, RANKS, FIT, WINDOW = (f"kv_cache#step-{number}" for nu
 GIB = 1024**3
 ALIKE = ("llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "llama-2-13b", "qwen2.5-72b", "mixtral-8x7b")
 OWN_HEAD_DIM = ("mistral-nemo", "mistral-small-24b", "qwen3-0.6b", "qwen3-30b-a3b", "qwen3-32b", "qwen3-235b-a22b")
-WINDOWED = ("gemma-3-27b", "gemma-2-9b", "gemma-2-27b", "gpt-oss-20b", "gpt-oss-120b")
+WINDOWED = ("gemma-3-27b", "gemma-3-1b", "gemma-2-9b", "gemma-2-27b", "gpt-oss-20b", "gpt-oss-120b")
+
+GPU = "h200-sxm"  # the largest that is common: what doesn't fit on so many of these is no deployment
+USABLE = 0.9  # of its memory: activations and the driver need the rest
+WEIGHT_BYTES = {"deepseek-v3": 1, "kimi-k2": 1}  # published in fp8; the others in 16 bits
 
 
 @functools.cache
@@ -114,3 +120,19 @@ def within_context(n: Numbers) -> bool:
     drawn = vars(n)
     length = sum(drawn.get(name, 0) for name in ("positions", "prompt", "history", "output"))
     return longest is None or length <= longest
+
+
+@functools.cache
+def _weights(slug: str) -> float:
+    """Bytes of the weights as published."""
+    return count(_loaded(slug)).total * WEIGHT_BYTES.get(slug, 2)
+
+
+def on_gpus(n: Numbers, gpus: int) -> bool:
+    """Whether the weights, split evenly, and the drawn cache fit on so many GPUs."""
+    return _weights(n.model) / gpus + sequence(n) <= USABLE * accelerator(GPU).memory_bytes.value
+
+
+def on_ranks(n: Numbers) -> bool:
+    """Whether the drawn sequence makes sense, and its ranks can hold it and the weights."""
+    return within_context(n) and on_gpus(n, n.ranks)

@@ -72,7 +72,7 @@ room_to_finish = Problem(
         "model": ALIKE,
         "element": ("bf16", "fp8"),
         "prompt": (512, 1500, 2048, 6000),
-        "generated": (1, 50, 200, 400),
+        "generated": (50, 100, 200, 400),
         "output": (600, 1024, 2048),
     },
     possible=within_context,

@@ -18,6 +18,7 @@ from calc.practice.kv_cache._model import (
     element_mistakes,
     geometry,
     hidden_for_width,
+    on_gpus,
     query_heads_for_kv,
     sequence,
     sequence_working,
@@ -173,10 +174,11 @@ LOGS: dict[str, Any] = {
     # 69,524,783,104 bytes for 132,608 tokens, in blocks of 64: a start-up log in NVIDIA/TensorRT-LLM issue 1400
     "printed": {"model": "llama-2-7b", "element": "fp16", "positions": 64 * 2072},
     "choices": {
-        "model": ("llama-2-7b", *ALIKE),
+        "model": ("llama-2-7b", "llama-2-13b", "llama-3.1-8b", "mistral-small-24b", "qwen3-32b", "mixtral-8x7b"),
         "element": ("fp16", "fp8"),
         "positions": tuple(64 * blocks for blocks in (168, 631, 1241, 2072, 3602)),
     },
+    "possible": lambda n: on_gpus(n, 1),
 }
 
 log_token = Problem(
