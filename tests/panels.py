@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,11 @@ def values(panel: BeautifulSoup, field: Any) -> list[Any]:
 
 def number(text: str) -> int | float:
     return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def line_as_read(line: str) -> str:
+    """The text of a line of working once "B_pos" is B with a subscript."""
+    return re.sub(r"(?<!\w)([^\W\d_])_([A-Za-z0-9]+)(?!\w)", r"\1\2", line)
 
 
 def grid(inputs: dict[str, list[Any]], size: int, seed: int = 0) -> list[dict[str, Any]]:

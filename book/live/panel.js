@@ -1,12 +1,6 @@
 // Brings the panels of a page to life. The numbers come from the same Python function that wrote the page.
+import { formula, make } from "./elements.js";
 import { call } from "./python.js";
-
-const make = (tag, className, text) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  element.textContent = text;
-  return element;
-};
 
 for (const panel of document.querySelectorAll("[data-panel]")) bring(panel);
 
@@ -64,7 +58,7 @@ function bring(panel) {
       return;
     }
     list.replaceChildren(...answer.rows.map(row));
-    panel.querySelector(".panel-working").replaceChildren(...answer.working.map((line) => make("p", "", line)));
+    panel.querySelector(".panel-working").replaceChildren(...answer.working.map((line) => formula("p", line)));
     panel.querySelector(".panel-meaning").textContent = answer.meaning;
     panel.querySelector(".panel-leaves-out span:last-child").textContent = answer.leaves_out;
     say("Computed in this page for the values shown.");
@@ -75,13 +69,8 @@ function bring(panel) {
   function say(text) { if (status.textContent !== text) status.textContent = text; }
 
   function row({ label, text, kind, keep }) {
-    const line = make("div", keep ? "keep" : "", "");
-    const value = make("span", `kind kind-${kind}`, text);
-    value.prepend(make("span", "unseen", `${kind}: `));
-    const cell = make("dd", "", "");
-    cell.append(value);
-    line.append(make("dt", "", label), cell);
-    return line;
+    const value = make("span", { className: `kind kind-${kind}` }, make("span", { className: "unseen" }, `${kind}: `), text);
+    return make("div", { className: keep ? "keep" : "" }, make("dt", {}, label), make("dd", {}, value));
   }
 
   function fromSlider(slider) {

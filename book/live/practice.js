@@ -1,11 +1,6 @@
 // Gives the practice problems of a page an answer box. The checking is the library's own, as in a notebook.
+import { formula, make } from "./elements.js";
 import { call } from "./python.js";
-
-const make = (tag, attributes, ...children) => {
-  const element = Object.assign(document.createElement(tag), attributes);
-  element.append(...children);
-  return element;
-};
 
 for (const problem of document.querySelectorAll("[data-problem]:not([data-level=design])")) equip(problem);
 
@@ -38,7 +33,7 @@ function equip(problem) {
       problem.querySelector(".practice-ask").textContent = posed.ask;
       const solution = problem.querySelector(".practice-solution");
       solution.open = false;
-      solution.querySelector("ol").replaceChildren(...posed.solution.map((line) => make("li", { textContent: line })));
+      solution.querySelector("ol").replaceChildren(...posed.solution.map((line) => formula("li", line)));
       answer.value = "";
       verdict.textContent = "Fresh numbers.";
       answer.focus();

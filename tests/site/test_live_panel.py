@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from panels import declared, grid
+from panels import declared, grid, line_as_read
 from playwright.sync_api import expect
 
 from calc.panel import render
@@ -51,7 +51,8 @@ def wanted(path: str, chosen: dict) -> dict:
     return {
         "labels": [row["label"] for row in answer["rows"]],
         "values": [f"{row['kind']}: {row['text']}" for row in answer["rows"]],
-        **{key: answer[key] for key in ("working", "meaning", "leaves_out")},
+        "working": [line_as_read(line) for line in answer["working"]],
+        **{key: answer[key] for key in ("meaning", "leaves_out")},
         "status": LIVE,
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from panels import line_as_read
 from playwright.sync_api import expect
 
 from calc.practice import check_json, problem
@@ -78,7 +79,9 @@ def test_fresh_numbers_change_the_question_its_solution_and_its_check(first):
     fresh = problem(identity, 1)
     expect(first.locator(".practice-ask")).to_have_text(fresh.text)
     assert fresh.text != asked
-    assert first.locator(".practice-solution li").all_text_contents() == list(fresh.solution().text)
+    assert first.locator(".practice-solution li").all_text_contents() == [
+        line_as_read(line) for line in fresh.solution().text
+    ]
     box = first.get_by_label("Your answer")
     expect(box).to_be_focused()
     box.fill(right)

@@ -48,6 +48,14 @@ def test_a_closed_cell_names_what_it_hides():
         assert finish(app(), closed.format(prompt)) == f'<details class="hide"><summary>{summary}</summary>'
 
 
+def test_symbols_in_a_line_of_working_get_their_subscript():
+    line = '<div class="panel-working"><p>B_pos = 2 · n_kv of num_key_value_heads · β_both</p></div><p>d_h</p>'
+    assert finish(app(), line) == (
+        '<div class="panel-working"><p>B<sub>pos</sub> = 2 · n<sub>kv</sub> of num_key_value_heads · β<sub>both</sub>'
+        "</p></div><p>d_h</p>"
+    )
+
+
 def test_an_image_takes_its_room_before_it_arrives(tmp_path):
     (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="96" height="48"></svg>')
     image = BeautifulSoup(

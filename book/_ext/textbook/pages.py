@@ -41,6 +41,10 @@ STAGED = (
 # what myst-nb puts around a cell tagged hide-input or hide-cell: a callout whose spoken label is not its text
 HIDDEN = re.compile(r'<details class="admonition hide[^"]*">\s*<summary.*?<p[^>]*>(.*?)</p>.*?</summary>', re.DOTALL)
 
+# a line of working says "B_pos"; the page sets it as B with a subscript (and so does book/live/elements.js)
+WORKING = re.compile(r'<div class="panel-working".*?</div>|<details class="practice-solution">.*?</details>', re.DOTALL)
+SYMBOL = re.compile(r"(?<!\w)([^\W\d_])_([A-Za-z0-9]+)(?!\w)")
+
 # what an unnamed closed cell hides; a cell may name it itself (code_prompt_show)
 PROMPTS = {"content": "Show the working", "source": "Show the code"}
 
@@ -96,10 +100,11 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
 
 
 def finish(app: Sphinx, body: str) -> str:
-    """Give tables a box to scroll in, images their size, closed cells a plain summary; take out what axe objects to."""
+    """Give tables a box to scroll in, images their size, closed cells a summary; set subscripts; correct roles."""
     body = re.sub(r"<th\b[^>]*>(<p></p>)?</th>", "<td></td>", body)  # an empty header heads nothing
     body = body.replace('role="doc-biblioentry"', 'role="listitem"')
     body = re.sub(r"<table\b.*?</table>", r'<div class="scroll">\g<0></div>', body, flags=re.DOTALL)
+    body = WORKING.sub(lambda match: SYMBOL.sub(r"\1<sub>\2</sub>", match[0]), body)
     body = HIDDEN.sub(lambda match: f'<details class="hide"><summary>{PROMPTS.get(match[1], match[1])}</summary>', body)
     sources = {name: path for path, (_, name) in app.env.images.items()}
 
