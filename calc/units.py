@@ -64,7 +64,7 @@ def _unit_table() -> dict[str, Unit]:
 
 
 UNITS: dict[str, Unit] = _unit_table()
-_LARGEST, _LARGEST_COUNT = 1e36, 2**53
+_LARGEST, _LARGEST_COUNT = 2**120, 2**53  # beyond any quantity meant; what floating point counts one by one
 _FOLDED = {symbol.casefold(): symbol for symbol in reversed(UNITS)}
 _AMBIGUOUS = re.compile(r"[kKMGTP]?b(/s|ps)?")  # Gb: bits or bytes, nobody can tell
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(?:[,_ ]\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d{1,3})?")

@@ -100,7 +100,7 @@ class CacheLayout:
 
     @property
     def unbounded_bytes_per_position(self) -> float:
-        """Bytes one new position adds once every window is full: the long-context slope."""
+        """Bytes one new position adds once every window is full, the slope of a long context."""
         return sum(k.layers * k.bytes_per_position for k in self.kinds if k.window is None)
 
     @property
