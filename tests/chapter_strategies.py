@@ -81,10 +81,14 @@ def counting_query_heads(run: Run) -> None:
 
 
 def the_other_road(run: Run) -> None:
-    """Room to finish is the tokens left times the bytes of one, unless the text says that windows shorten it."""
-    same = "the same number by another road" in run.prose
-    windows = any(mixer.kind == "window" for mixer, _ in run.namespace["model"].kinds())
-    assert same or windows
+    """Room to finish is the positions left times the bytes of one, or the text says that full windows need no more."""
+    n = run.namespace
+    layout = kv_cache.layout(n["model"], element=n["element"])
+    progress = {"prompt": n["prompt_tokens"], "generated": n["generated_tokens"]}
+    room = kv_cache.room_to_finish_bytes(layout, **progress, output=n["output_tokens"])
+    straight = (n["output_tokens"] - n["generated_tokens"]) * layout.bytes_per_position
+    assert ("by another road" in run.prose) == (room == straight)
+    assert ("full windows need no more" in run.prose) == (room < straight)
 
 
 CHAPTERS: dict[str, Altered] = {
