@@ -344,7 +344,7 @@ def _figure(entry: dict[str, Any], unit: str) -> Figure:
         note.append(f"Half of {entry['with_sparsity']}, which is printed with sparsity.")
     else:
         value = one_direction(both_directions=parse(entry["bidirectional"]).value)
-        note.append(f"Half of {entry['bidirectional']}, which is printed for both directions.")
+        note.append(f"Half of {entry['bidirectional']}, which counts both directions.")
     note.append(entry.get("note", ""))
     table = load_json("hardware.json")
     origin = table["sources"][entry["source"]]

@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
 from calc.models import ModelGeometry, load
@@ -262,7 +264,7 @@ def call(function: str, arguments: Mapping[str, Any]) -> Any:
     Raises
     ------
     CalcError
-        If there is no such function or part of the result.
+        If there is no such function or part of the result, or the function does not take these arguments.
 
     Examples
     --------
@@ -273,8 +275,17 @@ def call(function: str, arguments: Mapping[str, Any]) -> Any:
     path = name.split(".")
     if path[0] != "calc" or len(path) < 3:
         raise CalcError(f"{function!r:.80} is no function of calc: write calc.module.function")
-    result = functools.reduce(_part, path[2:], import_module(".".join(path[:2])))
-    result = result(**{key: _value(key, value) for key, value in arguments.items()})
+    if not path[1].isidentifier() or not find_spec(f"calc.{path[1]}"):
+        raise CalcError(f"calc has no module {path[1]!r:.40}")
+    formula = functools.reduce(_part, path[2:], import_module(f"calc.{path[1]}"))
+    if not callable(formula):
+        raise CalcError(f"{name:.80} is no function")
+    given = {key: _value(key, value) for key, value in arguments.items()}
+    try:
+        signature(formula).bind(**given)
+    except TypeError as error:
+        raise CalcError(f"{name:.80}: {error}; it takes {', '.join(signature(formula).parameters)}") from None
+    result = formula(**given)
     result = functools.reduce(_part, parts.strip(".").split("."), result) if called and parts else result
     return result.value if isinstance(result, Figure) else result
 
@@ -290,6 +301,8 @@ def _value(key: str, value: Any) -> Any:
     if key == "model":
         return load(value) if isinstance(value, str) else ModelGeometry.from_config(value)
     if isinstance(value, Mapping):
+        if len(value) != 1:
+            raise CalcError(f"{key} names {len(value)} functions, wanted one with its arguments")
         [(function, arguments)] = value.items()
         return call(function, arguments)
     return parse(value).value if isinstance(value, str) and value[:1].isdigit() else value

@@ -90,10 +90,38 @@ def test_memory_is_the_label_in_decimal_or_binary_units(chip):
 def test_link_speeds_are_for_one_direction(chip):
     for family, link in chip.links.items():
         entry = RAW["accelerators"][chip.slug]["links"][family]
-        assert 2 * link.bytes_per_second.value == pytest.approx(parse(entry["bidirectional"]).value)
-        assert "both directions" in link.bytes_per_second.note
+        assert ("amount" in entry) != ("bidirectional" in entry), "either one direction is printed or both are"
+        both = 2 * parse(entry["amount"]).value if "amount" in entry else parse(entry["bidirectional"]).value
+        assert 2 * link.bytes_per_second.value == pytest.approx(both)
+        assert ("counts both directions" in link.bytes_per_second.note) == ("bidirectional" in entry)
         assert link.to_one_peer.value <= link.bytes_per_second.value
         assert (link.role == "host") == (family == "pcie")
+
+
+@pytest.mark.parametrize(
+    ("name", "speed"), [("PCIe 4.0 x16", 32e9), ("PCIe 5.0 x16", 64e9), ("PCIe 6.0 x16", 128e9), ("NVLink 5", 900e9)]
+)
+def test_links_of_a_name_have_one_speed_however_it_is_printed(name, speed):
+    found = [link for chip in CHIPS for link in chip.links.values() if link.name == name]
+    assert found and all(link.bytes_per_second.value == speed for link in found)
+
+
+def test_every_source_is_drawn_on():
+    table = str(RAW["accelerators"])
+    assert [key for key in RAW["sources"] if f"'source': '{key}'" not in table] == []
+
+
+def test_a_note_claims_no_more_than_its_source_prints():
+    """NVIDIA's aiconfigurator gives links in one direction and Blackwell's peaks without sparsity."""
+    b200, h100, l4 = accelerator("b200-sxm"), accelerator("h100-pcie"), accelerator("l4")
+    assert "sparsity" not in b200.peak("bf16").note + b200.peak("fp8").note
+    assert "Half of" not in h100.link("pcie").bytes_per_second.note + l4.link("pcie").bytes_per_second.note
+    assert accelerator("h200-sxm").peak("bf16").note.startswith("Half of 1979 TFLOP/s, which is printed with sparsity.")
+
+
+def test_h100_pcie_has_a_bridge_to_one_other_card():
+    bridge = accelerator("h100-pcie").link("nvlink")
+    assert (bridge.role, bridge.to_one_peer.value) == ("peer", 300e9)
 
 
 def test_a_switch_gives_one_peer_everything_and_a_mesh_one_cable():

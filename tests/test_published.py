@@ -94,6 +94,13 @@ def test_nested_calls_amounts_and_parts_of_a_result():
     [
         ("os.system", {}, "no function of calc"),
         ("calc.kv_cache", {}, "no function of calc"),
+        ("calc.nope.x", {}, "calc has no module 'nope'"),
+        ("calc..x", {}, "calc has no module ''"),
+        ("calc.published.ROLES", {}, "calc.published.ROLES is no function"),
+        ("calc.published.ratio", {}, "calc.published.ratio: missing a required argument: 'of'; it takes of, to"),
+        ("calc.published.ratio", {"of": 1, "to": 1, "by": 1}, "unexpected keyword argument 'by'; it takes of, to"),
+        ("calc.hardware.accelerator", {}, "missing a required argument: 'slug'"),
+        ("calc.published.ratio", {"of": 1, "to": {}}, "to names 0 functions"),
         ("calc.kv_cache.nothing", {}, "has no 'nothing'"),
         ("calc.kv_cache.__loader__", {}, "has no '__loader__'"),
         ("calc.hardware.accelerator().peaks.fp4", {"slug": "h100-sxm"}, "has no 'fp4'"),
