@@ -138,8 +138,8 @@ def _window_ask(n: Numbers) -> str:
     (window, windows), (full, fulls) = _by_kind(n)["window"], _by_kind(n)["full"]
     return (
         f"{geometry(n).name} has {fulls} full-attention layers and {windows} layers with a window of "
-        f"{window.window:,} tokens, all with {full.query_heads} query heads and {full.kv_heads} KV heads of "
-        f"{full.key_dim} elements. The cache is {n.element} and a conversation has {n.positions:,} tokens."
+        f"{window.window:,} tokens, all with {full.query_heads} query heads and {full.kv_heads} KV "
+        f"{'head' if full.kv_heads == 1 else 'heads'} of {full.key_dim} elements. The cache is {n.element} and a conversation has {n.positions:,} tokens."
     )
 
 
