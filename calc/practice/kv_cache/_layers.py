@@ -139,7 +139,8 @@ def _window_ask(n: Numbers) -> str:
     return (
         f"{geometry(n).name} has {fulls} full-attention layers and {windows} layers with a window of "
         f"{window.window:,} tokens, all with {full.query_heads} query heads and {full.kv_heads} KV "
-        f"{'head' if full.kv_heads == 1 else 'heads'} of {full.key_dim} elements. The cache is {n.element} and a conversation has {n.positions:,} tokens."
+        f"{'head' if full.kv_heads == 1 else 'heads'} of {full.key_dim} elements. "
+        f"The cache is {n.element} and a conversation has {n.positions:,} tokens."
     )
 
 
