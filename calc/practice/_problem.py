@@ -114,8 +114,8 @@ class Problem:
     def _fair(self, numbers: SimpleNamespace) -> bool:
         """Whether the numbers make sense, and no classic mistake would pass for the answer once it is rounded.
 
-        Nor may the right number with GB written for GiB, unless what stands there is the answer: 160 KiB is
-        163.84 kB, and "160 KiB" is right.
+        Nor may the right number with GB written for GiB, unless the answer rounds to the same: 288 KiB is
+        294.9 kB, and "290 KiB" is right.
         """
         if not self.possible(numbers) or self.answer is None:
             return self.possible(numbers)
@@ -123,8 +123,9 @@ class Problem:
         units = _WRITTEN_IN if self.unit == "B" else (1,)
         wrong = [w * unit for v in self.wrong_values(numbers).values() for unit in units for w in _roundings(v / unit)]
         if self.unit == "B":
-            swapped = [w * said for meant, said in _TWINS for w in _roundings(target / meant)]
-            wrong += [value for value in swapped if value != target]
+            for meant, said in _TWINS:
+                both = zip(_roundings(target / meant), _roundings(target / said), strict=True)
+                wrong += [swapped * said for swapped, rounded in both if swapped != rounded]
         return not any(self.accepts(value, target) for value in wrong)
 
     @property
