@@ -1,0 +1,351 @@
+"""Formulas applied to a model's layers, and a model as it would be with other heads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from calc.attention._formulas import (
+    decode_flop,
+    decode_intensity,
+    latent_decode_flop,
+    latent_decode_intensity,
+    prefill_attention_flop,
+)
+from calc.kv_cache import formula_of, kv_heads_per_rank
+from calc.models import FullAttention, LatentAttention, ModelGeometry
+from calc.parameters import attention_parameters
+from calc.units import CalcError
+
+KINDS = {
+    "MHA": "multi-head attention",
+    "GQA": "grouped-query attention",
+    "MQA": "multi-query attention",
+    "MLA": "multi-head latent attention",
+}
+
+
+def sharing(mixer: object) -> str:
+    """How a layer's query heads share keys and values.
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`.
+
+    Returns
+    -------
+    str
+        "MHA" (a KV head for each query head), "MQA" (one for all), "GQA" (in between) or "MLA" (a latent).
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> [sharing(load(slug).kinds()[0][0]) for slug in ("llama-2-7b", "llama-3.1-8b", "gemma-2b", "deepseek-v3")]
+    ['MHA', 'GQA', 'MQA', 'MLA']
+    """
+    if isinstance(mixer, LatentAttention):
+        return "MLA"
+    if not isinstance(mixer, FullAttention):
+        raise CalcError(f"a layer of type {type(mixer).__name__} has no query heads to share anything")
+    if mixer.kv_heads == mixer.query_heads:
+        return "MHA"
+    return "MQA" if mixer.kv_heads == 1 else "GQA"
+
+
+def main_mixer(model: ModelGeometry, *, latent: bool) -> FullAttention | LatentAttention:
+    """The attention of most of a model's layers, of one sort.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+        From `calc.models.load` or ``ModelGeometry.from_config``.
+    latent : bool
+        Whether latent attention is wanted, or attention with KV heads.
+
+    Returns
+    -------
+    FullAttention, WindowAttention or LatentAttention
+
+    Raises
+    ------
+    CalcError
+        If the model has no layer of that sort.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> main_mixer(load("gemma-3-27b"), latent=False).kind
+    'window'
+    """
+    sort, what, example = (
+        (LatentAttention, "latent attention", "deepseek-v3") if latent else (FullAttention, "KV heads", "llama-3.1-70b")
+    )
+    found = [(count, -place, mixer) for place, (mixer, count) in enumerate(model.kinds()) if isinstance(mixer, sort)]
+    if not found:
+        raise CalcError(f"{model.name} has no layer with {what}: choose a model that has, such as {example}")
+    return max(found, key=lambda kind: kind[:2])[2]
+
+
+def as_multi_head(mixer: FullAttention | LatentAttention) -> FullAttention:
+    """The layer with a key and a value of its own for every query head; a latent is expanded.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> heads = as_multi_head(load("deepseek-v3").kinds()[0][0])
+    >>> heads.kv_heads, heads.key_dim, heads.value_dim
+    (128, 192, 128)
+    """
+    if isinstance(mixer, FullAttention):
+        return replace(mixer, kv_heads=mixer.query_heads)
+    return FullAttention(
+        query_heads=mixer.query_heads,
+        kv_heads=mixer.query_heads,
+        key_dim=mixer.nope_dim + mixer.rope_dim,
+        value_dim=mixer.value_dim,
+    )
+
+
+def with_kv_heads(model: ModelGeometry, kv_heads: int) -> ModelGeometry:
+    """The same model with another number of KV heads in every layer that has some.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+    kv_heads : int
+        KV heads; must divide the query heads.
+
+    Returns
+    -------
+    ModelGeometry
+
+    Raises
+    ------
+    CalcError
+        If a layer's query heads can't be shared out evenly.
+
+    Examples
+    --------
+    >>> from calc.kv_cache import layout
+    >>> from calc.models import load
+    >>> layout(with_kv_heads(load("llama-3.1-70b"), 64)).bytes_per_position
+    2621440
+    """
+
+    def changed(mixer: object) -> object:
+        if not isinstance(mixer, FullAttention):
+            return mixer
+        if kv_heads < 1 or mixer.query_heads % kv_heads:
+            good = ", ".join(str(n) for n in range(1, mixer.query_heads + 1) if mixer.query_heads % n == 0)
+            raise CalcError(
+                f"{model.name}: {mixer.query_heads} query heads can't share {kv_heads} KV heads: use {good}"
+            )
+        return replace(mixer, kv_heads=kv_heads)
+
+    return replace(model, layers=tuple(replace(layer, mixer=changed(layer.mixer)) for layer in model.layers))
+
+
+def variants(model: ModelGeometry, latent: LatentAttention) -> dict[str, ModelGeometry]:
+    """A model under each rule of sharing, everything else as it is.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+        A model with KV heads.
+    latent : LatentAttention
+        Whose latent and head widths the last variant takes; its heads are the model's query heads.
+
+    Returns
+    -------
+    dict of str to ModelGeometry
+        "MHA", "GQA" (the model's own KV heads, where it has neither one nor all), "MQA", "MLA" (without
+        windows, which no published latent layer has).
+
+    Raises
+    ------
+    CalcError
+        If the model has no KV heads.
+
+    Examples
+    --------
+    >>> from calc.kv_cache import layout
+    >>> from calc.models import load
+    >>> latent = main_mixer(load("deepseek-v3"), latent=True)
+    >>> {name: layout(m).bytes_per_position for name, m in variants(load("llama-3.1-70b"), latent).items()}
+    {'MHA': 2621440, 'GQA': 327680, 'MQA': 40960, 'MLA': 92160}
+    """
+    own = main_mixer(model, latent=False)
+    found = {"MHA": with_kv_heads(model, own.query_heads)}
+    if sharing(own) == "GQA":
+        found["GQA"] = model
+    if own.query_heads > 1:
+        found["MQA"] = with_kv_heads(model, 1)
+    layers = tuple(
+        replace(layer, mixer=replace(latent, query_heads=layer.mixer.query_heads))
+        if isinstance(layer.mixer, FullAttention)
+        else layer
+        for layer in model.layers
+    )
+    return found | {"MLA": replace(model, layers=layers)}
+
+
+def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable, dict]:
+    """The formula of one layer's decode arithmetic on one rank, and its arguments.
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`. A latent is taken with its projections absorbed.
+    positions : int
+        Positions read.
+    ranks : int
+        Tensor-parallel ranks, among which the query heads are dealt out.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> function, arguments = flop_of(load("llama-3.1-70b").kinds()[0][0], positions=8192, ranks=8)
+    >>> function(**arguments)
+    33554432
+    """
+    kind = sharing(mixer)
+    heads = {"query_heads": mixer.query_heads // ranks}
+    if kind == "MLA":
+        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
+        return latent_decode_flop, heads | widths | {"positions": positions}
+    return decode_flop, heads | {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim, "positions": positions}
+
+
+def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callable, dict]:
+    """The formula of one layer's decode intensity on one rank, and its arguments.
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`. A latent is taken with its projections absorbed.
+    element : str
+        A key of `calc.kv_cache.ELEMENTS`; a stored scale counts as bytes read.
+    ranks : int
+        Tensor-parallel ranks. Query heads are dealt out; a KV head is copied where there are too few, a
+        latent always.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads, or the element type is unknown.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> mixer = load("llama-3.1-70b").kinds()[0][0]
+    >>> for ranks in (1, 8, 16):
+    ...     function, arguments = intensity_of(mixer, element="bf16", ranks=ranks)
+    ...     print(ranks, function(**arguments))
+    1 8.0
+    8 8.0
+    16 4.0
+    """
+    kind = sharing(mixer)
+    size = formula_of(mixer, layers=1, element=element)[1]["element_bytes"]
+    heads = {"query_heads": mixer.query_heads // ranks}
+    if kind == "MLA":
+        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
+        return latent_decode_intensity, heads | widths | {"element_bytes": size}
+    kept = kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)
+    return decode_intensity, heads | {"kv_heads": kept, "element_bytes": size}
+
+
+def kv_parameters(model: ModelGeometry) -> int:
+    """Weights of the key and value projections in all layers that have KV heads.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    Biases and norms are not counted.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> kv_parameters(load("llama-3.1-70b"))
+    1342177280
+    """
+    kinds = Counter(layer.mixer for layer in model.layers if isinstance(layer.mixer, FullAttention))
+    return sum(
+        layers
+        * attention_parameters(
+            hidden=model.hidden, query_heads=0, kv_heads=a.kv_heads, key_dim=a.key_dim, value_dim=a.value_dim
+        )
+        for a, layers in kinds.items()
+    )
+
+
+def prefill_flop(model: ModelGeometry, *, prompt: int) -> int:
+    """Attention arithmetic of a whole prompt in all layers of a model.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+    prompt : int
+        Prompt tokens.
+
+    Returns
+    -------
+    int
+        FLOP.
+
+    Raises
+    ------
+    CalcError
+        If `prompt` is negative or not whole, or a layer has no heads.
+
+    Notes
+    -----
+    A window layer reads no more than its window; a latent is expanded, as engines do for a prompt. The
+    projections, softmax and everything outside the attention are not counted.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> prefill_flop(load("llama-3.1-70b"), prompt=8192)
+    87971667640320
+    """
+    total = 0
+    for mixer, layers in model.kinds():
+        if mixer is None:
+            continue
+        sharing(mixer)  # refuses a layer without heads
+        heads = as_multi_head(mixer)
+        sizes = {"query_heads": heads.query_heads, "key_dim": heads.key_dim, "value_dim": heads.value_dim}
+        growing = min(prompt, getattr(mixer, "window", prompt))  # tokens before a window is full
+        later = (prompt - growing) * decode_flop(**sizes, positions=growing)
+        total += layers * (prefill_attention_flop(**sizes, prompt=growing) + later)
+    return total
