@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import resource
 import runpy
 import statistics
 import subprocess
@@ -17,10 +17,10 @@ REPEATS = 41
 
 def cpu_s(code: str) -> float:
     """User and system time of one Python that runs `code`."""
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
