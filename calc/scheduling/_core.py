@@ -43,7 +43,7 @@ class _Live:
         self.table = table
         self.known = request.prompt_tokens
         self.computed = self.generated = self.drafts = 0
-        self.in_prefill = self.resumed = False
+        self.in_prefill, self.resumed = True, False
         self.tokens: list[int] = []  # their content, kept only where prefixes are cached
         self.keys: list[bytes] = []
 
@@ -90,11 +90,20 @@ class Scheduler:
         self._sampler = sampler or self._fresh_token
         self._names: set[Hashable] = set()
         self._unknown = 0  # tokens of unknown content get numbers below 0, each its own
+        # of the step being scheduled: what is left of the budget, with and without a drafter's rows, and who got what
+        self._budget = self._inputs = self._threshold = 0
+        self._plan: dict[Hashable, tuple[_Live, Row]] = {}
+        self._preempted: list[Hashable] = []
 
     @property
     def waiting(self) -> int:
         """Requests that wait."""
         return len(self._waiting)
+
+    @property
+    def known_tokens(self) -> int:
+        """Tokens of those who run or wait: what they would compute if all of them started over."""
+        return sum(live.known for live in (*self.running, *self._waiting))
 
     @property
     def idle(self) -> bool:
@@ -120,10 +129,15 @@ class Scheduler:
         self._enqueue(live)
 
     def step(self) -> Step:
-        """Schedule one step, let the model answer, and return what happened."""
+        """Schedule one step, let the model answer, and return what happened.
+
+        Raises
+        ------
+        SchedulingError
+            If the sampler returns no token, or more than the drafts and one.
+        """
         self._budget = self._inputs = self.config.token_budget
-        self._plan: dict[Hashable, tuple[_Live, Row]] = {}
-        self._preempted: list[Hashable] = []
+        self._plan, self._preempted = {}, []
         self._set_threshold()
         self._continue()
         if not self._preempted:
@@ -177,18 +191,17 @@ class Scheduler:
 
     def _reserve(self, live: _Live, tokens: int) -> bool:
         end = live.computed + tokens
-        if live.table.missing(self._slots(end)) > self.pool.free_blocks:
-            return False
-        live.table.reserve(self._slots(end))
-        self._publish(live, end)
+        slots = self._slots(end)
+        if live.table.missing(slots):
+            if live.table.missing(slots) > self.pool.free_blocks:
+                return False
+            live.table.reserve(slots)
+        if live.keys:  # offered at once: the step that fills them runs before anyone could read them
+            live.table.publish(live.keys, min(end, live.known))  # drafts may yet be rejected
         return True
 
     def _slots(self, positions: int) -> int:
         return min(positions + self.config.draft_slots, self.config.max_positions)
-
-    def _publish(self, live: _Live, positions: int) -> None:
-        """Offer full blocks at once: the step that fills them runs before anyone could read them."""
-        live.table.publish(live.keys, min(positions, live.known))  # drafts may yet be rejected
 
     def _victim(self) -> _Live:
         if self.config.policy == "fcfs":
@@ -204,7 +217,7 @@ class Scheduler:
             self._inputs += planned[1].tokens + self.config.draft_rows
         victim.table.free()
         victim.computed = victim.drafts = 0
-        victim.resumed = True
+        victim.in_prefill = victim.resumed = True
         self._preempted.append(victim.request.name)
         self._enqueue(victim, front=True)
 
@@ -291,7 +304,7 @@ class Scheduler:
                 padded=padded,
                 hit=hit,
                 resumed=hit is not None and live.resumed,
-                decodes=live.generated > 0 and live.known - live.computed == 1,
+                decodes=not live.in_prefill,
             ),
         )
 
@@ -312,7 +325,7 @@ class Scheduler:
             kept = tokens[:room]
             live.generated += len(kept)
             live.known += len(kept)
-            self._plan[name] = live, row.answered(len(tokens), len(kept))
+            self._plan[name] = live, row._replace(sampled=len(tokens), appended=len(kept))
             if len(kept) == room:
                 live.table.free()
                 finished.append(name)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from calc.scheduling._requests import Request
+from calc.scheduling._ticks import seconds, ticks
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One sequence in one step.
 
     Attributes
@@ -29,7 +32,7 @@ class Row:
     resumed : bool
         Whether it was admitted again, after a preemption.
     decodes : bool
-        Whether it had caught up: one token to compute, and a response already begun.
+        Whether it had caught up with its last row, so that only the token sampled since is to compute.
     sampled, appended : int
         Tokens the model produced, and those kept (a response may end among them).
     """
@@ -45,10 +48,6 @@ class Row:
     decodes: bool = False
     sampled: int = 0
     appended: int = 0
-
-    def answered(self, sampled: int, appended: int) -> Row:
-        """The same row after the model's answer."""
-        return replace(self, sampled=sampled, appended=appended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +98,105 @@ class Step:
     def cached_tokens(self) -> int:
         """Positions that the step's attention reads from the cache."""
         return sum(row.computed for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When things happened to each request, in the order in which requests were given.
+
+    Attributes
+    ----------
+    arrival, admitted, first_token, finished : list of int
+        Ticks: arrival, start of the first step with a row, end of the steps that sampled the first and
+        the last token.
+    preemptions : list of int
+        How often it lost its blocks.
+    tokens : list of int
+        Tokens of its response.
+
+    Notes
+    -----
+    Two runs that did the same have equal times, to the last tick.
+    """
+
+    arrival: list[int]
+    admitted: list[int]
+    first_token: list[int]
+    finished: list[int]
+    preemptions: list[int]
+    tokens: list[int]
+
+    def wait_s(self) -> list[float]:
+        """Seconds from arrival to admission."""
+        return _between(self.arrival, self.admitted)
+
+    def ttft_s(self) -> list[float]:
+        """Seconds from arrival to the first token."""
+        return _between(self.arrival, self.first_token)
+
+    def tpot_s(self) -> list[float]:
+        """Mean seconds between the tokens of each response, 0 where it has only one."""
+        spans = _between(self.first_token, self.finished)
+        return [span / max(count - 1, 1) for span, count in zip(spans, self.tokens, strict=True)]
+
+    def latency_s(self) -> list[float]:
+        """Seconds from arrival to the last token."""
+        return _between(self.arrival, self.finished)
+
+    def makespan_s(self) -> float:
+        """Seconds from the first arrival to the last token."""
+        return seconds(max(self.finished) - min(self.arrival))
+
+
+def _between(start: list[int], end: list[int]) -> list[float]:
+    return [seconds(b - a) for a, b in zip(start, end, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Every step of a schedule, with its start and end.
+
+    Attributes
+    ----------
+    requests : tuple of Request
+        What was asked, in the order given.
+    steps : tuple of Step
+        Steps that computed something or preempted somebody.
+    starts, ends : tuple of int
+        Ticks at which each step began and ended.
+    """
+
+    requests: tuple[Request, ...]
+    steps: tuple[Step, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def times(self) -> Times:
+        """When things happened to each request."""
+        names = [request.name for request in self.requests]
+        admitted, first, last = {}, {}, {}
+        preemptions, tokens = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+        for step, start, end in zip(self.steps, self.starts, self.ends, strict=True):
+            for row in step.rows:
+                admitted.setdefault(row.name, start)
+                if row.appended:
+                    first.setdefault(row.name, end)
+                    last[row.name] = end
+                    tokens[row.name] += row.appended
+            for name in step.preempted:
+                preemptions[name] += 1
+        arrival = [ticks(request.arrival_s) for request in self.requests]
+        columns = [[column[name] for name in names] for column in (admitted, first, last, preemptions, tokens)]
+        return Times(arrival, *columns)
+
+    def token_times_s(self) -> dict[Hashable, list[float]]:
+        """For each request, the time of every token of its response."""
+        times: dict[Hashable, list[float]] = {request.name: [] for request in self.requests}
+        for step, end in zip(self.steps, self.ends, strict=True):
+            for row in step.rows:
+                times[row.name] += [seconds(end)] * row.appended
+        return times
+
+    def idle_slots(self, slots: int) -> int:
+        """Places times steps that held no row, out of that many places in each step."""
+        return sum(slots - len(step.rows) for step in self.steps)

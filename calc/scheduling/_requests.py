@@ -46,7 +46,14 @@ class Request:
     @property
     def prompt_tokens(self) -> int:
         """Prompt tokens."""
-        return self.prompt if isinstance(self.prompt, int) else len(self.prompt)
+        if isinstance(self.prompt, int):
+            return self.prompt
+        try:
+            return len(self.prompt)
+        except TypeError:
+            raise SchedulingError(
+                f"request {self.name!r}: prompt is {self.prompt!r}, wanted an int or tokens"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +173,14 @@ def check(request: Request, config: SchedulerConfig) -> None:
         raise SchedulingError(
             f"{where}: {first} prompt tokens exceed the budget of {config.token_budget}, and chunked_prefill is off"
         )
+
+
+def stuck(waiting: int) -> SchedulingError:
+    """The error for a scheduler that nothing can move any more."""
+    return SchedulingError(
+        f"{waiting} requests wait and none can ever be admitted: give the pool more blocks, or, where "
+        "chunked_prefill is off, a token_budget that holds a preempted sequence"
+    )
 
 
 def _whole(where: str, name: str, value: object, least: int) -> None:
