@@ -100,6 +100,12 @@ def test_the_lock_agrees_with_the_direct_pins():
     assert project["dependencies"] == []
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_what_a_page_points_to_is_there(name):
+    links = re.findall(r"\]\((?!https?:|#)([^)\s]+)", (ROOT / name).read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
 def test_the_changelog_begins_with_this_version():
     from calc import __version__
 
