@@ -2,10 +2,12 @@
 
 from collections import Counter, defaultdict
 
+import bench_scheduling
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from calc import workload
 from calc.scheduling import (
     Affine,
     Largest,
@@ -13,12 +15,14 @@ from calc.scheduling import (
     SchedulerConfig,
     SchedulingError,
     Table,
+    from_trace,
     run,
     run_static,
     simulate,
 )
 from calc.scheduling._clock import advance
 from calc.scheduling._leap import NeedsBlocks, leap
+from calc.sources import load_json
 
 # --- what workloads are drawn from ---
 
@@ -269,6 +273,39 @@ def test_a_table_is_interpolated_and_not_extrapolated():
 def test_a_step_time_is_not_negative():
     with pytest.raises(SchedulingError, match="prefill_token_s is -1"):
         Affine(base_s=0.1, prefill_token_s=-1)
+
+
+# --- workloads from traces ---
+
+
+def test_hashed_prompts_share_what_their_hashes_share():
+    trace = [
+        workload.Request(arrival_s=0.0, prompt_tokens=1100, output_tokens=2, blocks=(1, 2, 3)),
+        workload.Request(arrival_s=9.0, prompt_tokens=1030, output_tokens=2, blocks=(1, 2, 9)),
+    ]
+    requests = from_trace(trace)
+    for request in requests:
+        assert list(request.prompt) == request.prompt[:] == [request.prompt[i] for i in range(len(request.prompt))]
+        with pytest.raises(IndexError):
+            request.prompt[request.prompt_tokens]
+    config = SchedulerConfig(blocks=200, prefix_caching=True)
+    admitted = [
+        row for step in run(requests, config, Affine(base_s=1)).steps for row in step.rows if row.hit is not None
+    ]
+    assert [(row.name, row.hit, row.tokens) for row in admitted] == [(0, 0, 1100), (1, 1024, 6)]
+    plain = from_trace(trace, share_prefixes=False)
+    assert [request.prompt for request in plain] == [1100, 1030]
+    assert [request.arrival_s for request in plain] == [0.0, 9.0]
+
+
+def test_the_bench_draws_workloads_like_the_table():
+    requests = bench_scheduling.from_table()
+    assert len(requests) == load_json("length_tables.json")["azure_2023_conversation"]["requests"]
+    assert requests[0].arrival_s <= requests[-1].arrival_s
+    many = bench_scheduling.drawn(requests, 500)
+    assert {request.prompt for request in many} <= {request.prompt for request in requests}
+    times = simulate(many, bench_scheduling.CONFIG, bench_scheduling.MODEL)
+    assert times.tokens == [request.output for request in many]
 
 
 # --- where engines come to a stand ---
