@@ -150,15 +150,18 @@ def buffers(case) -> str:
 
 @pytest.mark.parametrize("case", BUFFERS, ids=buffers)
 def test_slots_equal_the_buffers_of_vllm(case):
-    """The bytes of the stacked tensors that vLLM allocates on each rank."""
+    """The bytes of the stacked tensors that vLLM allocates on each rank; its routers', which are not modeled, apart."""
+    model = ModelGeometry.from_config(case["config"])
+    experts = [name for name in adapters.target_names(model) if name.startswith("experts.")]
     made = reserve(
-        ModelGeometry.from_config(case["config"]),
+        model,
+        targets=[*adapters.buffered(model), *(experts if case["experts"] else [])],
         slots=case["slots"],
         rank=case["max_rank"],
         ranks=case["ranks"],
         fully_sharded=case["fully_sharded"],
     )
-    assert [made.bytes_per_gpu] * case["ranks"] == case["bytes"]
+    assert [made.bytes_per_gpu + case["routers"]] * case["ranks"] == case["bytes"]
 
 
 def test_a_pair_split_among_ranks_still_gives_the_whole_product():
@@ -197,6 +200,13 @@ def test_reservation_ignores_what_is_loaded_and_knows_what_it_admits():
     assert made.admits(adapter(model, rank=64)) and not made.admits(adapter(model, rank=65))
     narrow = reserve(model, slots=4, rank=64, targets=["q_proj"])
     assert not narrow.admits(adapter(model, rank=8, targets=["q_proj", "k_proj"]))
+
+
+def test_nothing_is_copied_on_one_gpu_or_when_both_halves_are_divided():
+    model = load("qwen3-30b-a3b")
+    assert reserve(model, slots=2, rank=16).copied_bytes == 0
+    assert reserve(model, slots=2, rank=16, ranks=4, fully_sharded=True).copied_bytes == 0
+    assert reserve(model, slots=2, rank=16, ranks=4).copied_bytes > 0
 
 
 @pytest.mark.parametrize(("highest", "slot"), [(1, 1), (2, 8), (8, 8), (9, 16), (24, 32), (300, 320), (512, 512)])

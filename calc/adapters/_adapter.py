@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ class Adapter:
     @property
     def low_rank_parameters(self) -> int:
         """Parameters of all pairs: what is trained besides the saved matrices."""
-        return sum(_parameters(site, self.rank) for site in self.sites)
+        return sum(times * self._parameters(site) for site, times in Counter(self.sites).items())
 
     @property
     def whole_matrices(self) -> tuple[str, ...]:
@@ -148,23 +149,26 @@ class Adapter:
         if fully_sharded and self.rank % ranks:
             raise CalcError(f"a rank of {self.rank} doesn't divide among {ranks} ranks: use a multiple of {ranks}")
         total = 0
-        for site in self.sites:
-            widths = site.held(ranks=ranks, fully_sharded=fully_sharded)
-            total += site.copies * pair_parameters(rank=self.rank, input_dim=widths[0], output_dim=widths[1])
+        for site, times in Counter(self.sites).items():
+            total += times * self._parameters(site, site.held(ranks=ranks, fully_sharded=fully_sharded))
         return total
 
+    def _parameters(self, site: Site, held: tuple[int, int] | None = None) -> int:
+        """Parameters of a site's pairs, whole or as far as their widths are held somewhere."""
+        width, height = held or (site.input_dim, site.output_dim)
+        return site.copies * pair_parameters(rank=self.rank, input_dim=width, output_dim=height)
+
     def _repr_html_(self) -> str:
-        first: dict[str, Site] = {}
-        counts: dict[str, int] = {}
-        for site in self.sites:
-            first.setdefault(site.name, site)
-            counts[site.name] = counts.get(site.name, 0) + _parameters(site, self.rank)
+        kinds = Counter(self.sites).items()
         head = "<tr><th>module</th><th>input</th><th>output</th><th>parameters of its pairs</th></tr>"
         rows = [
-            (name, format_count(site.input_dim), format_count(site.output_dim), format_count(counts[name]))
-            for name, site in first.items()
+            (site.name, *map(format_count, (site.input_dim, site.output_dim, times * self._parameters(site))))
+            for site, times in kinds
         ]
-        rows += [(f"{name}, whole", "", "", format_count(self.saved_parameters)) for name in self.whole_matrices[:1]]
+        rows += [
+            (f"{name}, whole", "", "", format_count(self.model.vocab * self.model.hidden))
+            for name in self.whole_matrices
+        ]
         body = "".join(f"<tr><th>{n}</th>{''.join(f'<td>{c}</td>' for c in cells)}</tr>" for n, *cells in rows)
         what = f"{self.model.name}, rank {self.rank}, {self.element}: {format_bytes(self.stored_bytes)}"
         return f'<table class="calc-table"><caption>{what}</caption><thead>{head}</thead><tbody>{body}</tbody></table>'
@@ -229,7 +233,7 @@ def adapter(
     names = target_group(model, targets) if isinstance(targets, str) else tuple(targets)
     if not names:
         raise CalcError("no target modules: name at least one, or write all-linear or attention")
-    picked = {site.name for site in targeted(model, names)}
+    picked = tuple(dict.fromkeys(site.name for site in targeted(model, names)))  # in the model's order
     for stated in (element, saved_element):
         if stated not in ELEMENTS:
             raise CalcError(f"no element type {stated!r:.40} for adapters: use {', '.join(ELEMENTS)}")
@@ -239,12 +243,7 @@ def adapter(
             raise CalcError(f"cannot save {name!r:.40} whole: each of {' and '.join(EMBEDDINGS)} may be named once")
         if name in picked:
             raise CalcError(f"{name} is both adapted and saved whole: choose one")
-    order = tuple(dict.fromkeys(site.name for site in targeted(model, names)))
-    return Adapter(model=model, rank=rank, targets=order, element=element, saved=kept, saved_element=saved_element)
-
-
-def _parameters(site: Site, rank: int) -> int:
-    return site.copies * pair_parameters(rank=rank, input_dim=site.input_dim, output_dim=site.output_dim)
+    return Adapter(model=model, rank=rank, targets=picked, element=element, saved=kept, saved_element=saved_element)
 
 
 def _sorted(tensors: Iterable[tuple[str, tuple[int, int], str]]) -> list[tuple[str, tuple[int, int], str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from calc.kv_cache import kv_heads_per_rank
@@ -28,7 +28,7 @@ _SHARED = {"qwen2_moe": "shared_expert"}  # elsewhere shared_experts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One matrix that can carry a low-rank pair.
+    """One matrix that can carry a low-rank pair. Sites that differ in their path alone are equal.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Site:
         Pairs here: 1, or one for each routed expert.
     """
 
-    path: str
+    path: str = field(compare=False)
     name: str
     input_dim: int
     output_dim: int
@@ -227,7 +227,8 @@ def target_group(model: ModelGeometry, group: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(picked))
 
 
-def targeted(model: ModelGeometry, targets: Iterable[str]) -> tuple[Site, ...]:
+@cache
+def targeted(model: ModelGeometry, targets: tuple[str, ...]) -> tuple[Site, ...]:
     """The sites that a list of names picks.
 
     Raises
@@ -235,10 +236,10 @@ def targeted(model: ModelGeometry, targets: Iterable[str]) -> tuple[Site, ...]:
     CalcError
         If a name picks nothing, or is given twice.
     """
-    wanted, names = tuple(targets), target_names(model)
-    for name, times in Counter(wanted).items():
+    names = target_names(model)
+    for name, times in Counter(targets).items():
         if name not in names:
             raise CalcError(f"{model.name} has no module {name!r:.40}: it has {', '.join(names)}")
         if times > 1:
             raise CalcError(f"module {name!r:.40} is named twice: name each once")
-    return tuple(site for site in sites(model) if site.name in wanted)
+    return tuple(site for site in sites(model) if site.name in targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calc.adapters._adapter import ELEMENTS, Adapter, adapter
 from calc.adapters._formulas import reserved_bytes
@@ -96,6 +96,11 @@ class Reservation:
     def bytes_per_gpu(self) -> int:
         """Bytes of all slots on one GPU."""
         return self._reserved(self.slots)
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes on one GPU that dividing both halves of every pair would save."""
+        return self.bytes_per_gpu - replace(self, fully_sharded=True).bytes_per_gpu
 
     def _reserved(self, slots: int) -> int:
         size = ELEMENTS[self.slot.element]

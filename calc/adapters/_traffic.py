@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from itertools import combinations
-from math import comb, expm1, fsum, isfinite
+from itertools import accumulate, combinations
+from math import comb, exp, expm1, fsum, isfinite
 
 from calc.units import CalcError, format_count
 
 MOST_ADAPTERS = 2**20
 MOST_SETS = 2**18  # subsets that the exact hit ratio may walk through
+MOST_STEPS = 1000
+CLOSE = 1e-13
 
 
 def zipf(*, adapters: int, exponent: float) -> tuple[float, ...]:
@@ -123,18 +125,14 @@ def characteristic_time(popularity: Sequence[float], *, slots: int) -> float:
     wanted = [share for share in popularity if share > 0]
     _whole("slots", slots, 1, len(wanted) - 1)
 
-    def seen(requests: float) -> float:
-        return fsum(-expm1(-share * requests) for share in wanted)
-
-    low, high = 0.0, float(slots)
-    while seen(high) < slots:
-        low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if seen(middle) < slots else (low, middle)
-        if high - low <= 1e-13 * high:
+    time = 0.0
+    for _ in range(MOST_STEPS):  # Newton's steps from below never overshoot: what is seen grows ever more slowly
+        missing = slots - fsum(-expm1(-share * time) for share in wanted)
+        step = missing / fsum(share * exp(-share * time) for share in wanted)
+        time += step
+        if step <= CLOSE * time:
             break
-    return high
+    return time
 
 
 def hit_ratio(popularity: Sequence[float], *, slots: int) -> float:
@@ -289,11 +287,11 @@ def simulated_hit_ratio(popularity: Sequence[float], *, slots: int, requests: in
     _whole("requests", requests, 1)
     if slots >= sum(share > 0 for share in popularity):
         return 1.0
-    draw = random.Random(seed)
+    draw, sums = random.Random(seed), list(accumulate(popularity))
     resident: OrderedDict[int, None] = OrderedDict()
     hits = counted = 0
     while counted < requests:
-        asked = draw.choices(range(len(popularity)), weights=popularity, k=min(4096, requests))
+        asked = draw.choices(range(len(sums)), cum_weights=sums, k=min(4096, requests))
         for adapter in asked:
             full, hit = len(resident) == slots, adapter in resident
             if full and counted < requests:
@@ -388,8 +386,8 @@ def expected_running(
     _check(popularity)
     _whole("requests", requests, 1)
     _whole("draws", draws, 1)
-    draw = random.Random(seed)
-    queues = (draw.choices(range(len(popularity)), weights=popularity, k=requests) for _ in range(draws))
+    draw, sums = random.Random(seed), list(accumulate(popularity))
+    queues = (draw.choices(range(len(sums)), cum_weights=sums, k=requests) for _ in range(draws))
     return fsum(len(admitted(queue, slots=slots, seats=requests)) for queue in queues) / draws
 
 
