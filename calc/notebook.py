@@ -13,7 +13,7 @@ from typing import Any
 
 from calc.sources import KINDS, Figure
 from calc.units import CalcError, significant
-from calc.working import working
+from calc.working import symbols_of, working
 
 
 class Mark(str):
@@ -95,13 +95,21 @@ def say(markdown: str) -> Prose:
     return Prose(markdown)
 
 
-def show(function: Callable, **arguments: Any) -> Any:
+def where(*functions: Callable) -> Prose:
+    """Say what the symbols of formulas stand for: put it under them, last in a cell."""
+    symbols = {symbol.text: symbol for function in functions for symbol in symbols_of(function)}
+    return Prose("Symbols: " + "; ".join(f"${s.latex}$ {s.meaning}" for s in symbols.values()) + ".")
+
+
+def show(function: Callable, *, names: dict[str, str] | None = None, **arguments: Any) -> Any:
     """Display a formula as symbols, numbers and result, and return the result.
 
     Parameters
     ----------
     function : callable
         A library formula.
+    names : dict or None
+        Argument → the name whose symbol stands for it here.
     **arguments
         Plain numbers in base units.
 
@@ -112,7 +120,7 @@ def show(function: Callable, **arguments: Any) -> Any:
     """
     from IPython.display import display
 
-    shown = working(function, **arguments)
+    shown = working(function, names=names, **arguments)
     display(shown)
     return shown.value
 
@@ -140,8 +148,8 @@ def figure_row(name: str, figure: Figure, text: str) -> tuple[str, str, str, str
     return name, text, figure.kind, figure.source + dated
 
 
-def times(wrong: float, right: float) -> str:
-    """Say how far off a wrong value is.
+def times(wrong: float, right: float, *, counted: bool = False) -> str:
+    """Say how far off a wrong value is: too much, or too many where things are `counted`.
 
     Examples
     --------
@@ -154,10 +162,13 @@ def times(wrong: float, right: float) -> str:
     if ratio < 1.0005:
         return "no difference here"
     size = f"{significant(ratio, 3)}×" if ratio >= 1.5 else f"{significant(100 * abs(wrong / right - 1), 2)}%"
-    return f"{size} too {'much' if wrong > right else 'little'}"
+    more, less = ("many", "few") if counted else ("much", "little")
+    return f"{size} too {more if wrong > right else less}"
 
 
-def mistake(name: str, *, wrong: float, right: float, shown: str, text: str, threads: dict[str, str]) -> Prose:
+def mistake(
+    name: str, *, wrong: float, right: float, shown: str, text: str, threads: dict[str, str], counted: bool = False
+) -> Prose:
     """A classic wrong answer with the factor it is off by.
 
     Parameters
@@ -172,6 +183,8 @@ def mistake(name: str, *, wrong: float, right: float, shown: str, text: str, thr
         Why it is wrong, and when the mistake hides.
     threads : dict
         Title → address of public threads where it happened.
+    counted : bool
+        Whether the results count things: "too many" instead of "too much".
     """
     links = ", ".join(f"[{title}]({url})" for title, url in threads.items())
-    return Prose(f"**{name}** gives {shown}: **{times(wrong, right)}**. {text} Seen at {links}.")
+    return Prose(f"**{name}** gives {shown}: **{times(wrong, right, counted=counted)}**. {text} Seen at {links}.")

@@ -22,6 +22,10 @@ from calc.symbols import SYMBOLS, Symbol
 from calc.units import CalcError, format_as, parse, plain, significant
 
 _OPERATORS = {ast.Add: " + ", ast.Sub: " − ", ast.Mult: " · "}
+_MARKS = re.compile(r" [+-] |(?<!\\)[{}]|\\left(?![a-z])|\\right(?![a-z])")
+_SUBSCRIPT = re.compile(r"_\{\\mathrm\{([^}]*)\}\}")
+_COMMAND = re.compile(r"\\[A-Za-z]+|[\\{}]")
+WIDEST = 32  # characters in a row of a sum: what a phone shows
 _PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2}
 
 
@@ -59,11 +63,16 @@ class Working:
 
     @property
     def latex(self) -> str:
-        """Aligned LaTeX, one row each for symbols, numbers and result, so that it fits a narrow page."""
+        """Aligned LaTeX, one row each for symbols, numbers and result, so that it fits a narrow page.
+
+        A long sum goes on in further rows.
+        """
         rows = []
         for step in self.steps:
             symbol, *parts = dict.fromkeys(step.latex)
-            rows += [rf"{symbol if i == 0 else ''} &= {part}" for i, part in enumerate(parts)]
+            for i, part in enumerate(parts):
+                first, *more = _sum_rows(part)
+                rows += [rf"{symbol if i == 0 else ''} &= {first}", *(rf" &\quad {{}} {row}" for row in more)]
             rows[-1] = rows[-1].replace(r"&= \approx", r"&\approx")
         return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
 
@@ -71,13 +80,15 @@ class Working:
         return {"text/latex": f"$$\n{self.latex}\n$$", "text/plain": self.text}
 
 
-def working(function: Callable, **arguments: Any) -> Working:
+def working(function: Callable, *, names: dict[str, str] | None = None, **arguments: Any) -> Working:
     """Evaluate a formula and keep every step of it for display.
 
     Parameters
     ----------
     function : callable
         A library formula made with `calc.units.dimensions`.
+    names : dict or None
+        Argument → the name whose symbol stands for it here, such as ``{"kv_heads": "kv_heads_per_rank"}``.
     **arguments
         Its arguments: plain numbers in base units, or Quantities, which are converted.
 
@@ -118,8 +129,8 @@ def working(function: Callable, **arguments: Any) -> Working:
         result = _result(scope[target], units[target])
         rendered = []
         for tex in (False, True):
-            symbolic = _Writer(tex, None, units).write(statement.value)
-            substituted = _Writer(tex, scope, units).write(statement.value)
+            symbolic = _Writer(tex, None, units, names or {}).write(statement.value)
+            substituted = _Writer(tex, scope, units, {}).write(statement.value)
             rendered.append((_name(target, tex), symbolic, substituted, _tex_units(result) if tex else result))
         steps.append(Step(*rendered[0], latex=rendered[1]))
     return Working(value, tuple(steps))
@@ -156,7 +167,8 @@ def exact(value: Any, dimension: str) -> str:
     if math.isclose(parse(short).value, value, rel_tol=1e-12):
         return short
     if dimension == "byte":
-        return f"{significant(value, 16)} B"
+        full = significant(value, 16)
+        return f"{full} B" if len(full) < 16 or value >= 1024 else f"≈{significant(value, 6)} B"  # no end in sight
     number, _, unit = short.partition(" ")
     full = f"{significant(value / (parse(f'1 {unit}').value if unit else 1), 16)} {unit}".strip()
     return full if unit else f"{significant(value, 16)}/s"
@@ -183,17 +195,34 @@ def _tex_units(text: str) -> str:
     return text.replace("≈", r"\approx")
 
 
+def _sum_rows(tex: str) -> list[str]:
+    """Break a long sum before the signs that stand outside of all brackets."""
+    cuts, depth = [0], 0
+    for mark in _MARKS.finditer(tex):
+        if mark[0] in {" + ", " - "}:
+            cuts += [mark.start() + 1] * (depth == 0)
+        else:
+            depth += 1 if mark[0] in {"{", r"\left"} else -1
+    rows = [""]
+    for start, end in zip(cuts, [*cuts[1:], None], strict=True):
+        wider = _SUBSCRIPT.sub(lambda small: small[1][::2], rows[-1] + tex[start:end])
+        if rows[-1] and len(_COMMAND.sub("", wider)) > WIDEST:
+            rows.append("")
+        rows[-1] += tex[start:end]
+    return [row.strip() for row in rows]
+
+
 class _Writer:
     """Write an expression in symbols (`scope` None) or with its numbers put in."""
 
-    def __init__(self, tex: bool, scope: dict | None, units: dict[str, str]) -> None:
-        self.tex, self.scope, self.units = tex, scope, units
+    def __init__(self, tex: bool, scope: dict | None, units: dict[str, str], names: dict[str, str]) -> None:
+        self.tex, self.scope, self.units, self.names = tex, scope, units, names
 
     def write(self, node: ast.expr, outer: int = 0) -> str:
         match node:
             case ast.Name(id=name):
                 if self.scope is None:
-                    return _name(name, self.tex)
+                    return _name(self.names.get(name, name), self.tex)
                 return _number(self.scope[name], self.units.get(name, ""), self.tex)
             case ast.Constant(value=value):
                 return significant(value, 12)
@@ -203,7 +232,7 @@ class _Writer:
                 return self._around("⌊", "⌋", r"\lfloor", r"\rfloor", self.write(inner))
             case ast.Call(func=ast.Name(id="min" | "max" as name), args=arguments):
                 inside = ", ".join(self.write(a) for a in arguments)
-                return rf"\{name}({inside})" if self.tex else f"{name}({inside})"
+                return rf"\{name}\left({inside}\right)" if self.tex else f"{name}({inside})"
             case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
                 inside = self._ratio(left, right)
                 return self._around("⌊", "⌋", r"\lfloor", r"\rfloor", inside)

@@ -27,7 +27,7 @@ def test_defaults_give_the_chapter_numbers():
     panel = rendered()
     assert panel["ok"]
     assert panel["rows"][0]["text"] == "40 KiB"
-    assert panel["working"][0].startswith("B_pos = 2 · L · n_kv · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B")
+    assert panel["working"][1].startswith("80 full layers: B_pos = 2 · L · n_rank · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B")
     assert panel["meaning"] and panel["leaves_out"]
 
 
@@ -72,8 +72,8 @@ def test_arguments_that_are_no_object_are_an_exception():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({}, "Counting present use admits 466 such requests; 341 can finish."),
-        ({"pool_gib": 0.001}, "Not one such request can finish"),
+        ({}, "Counting present use admits 466 such requests; 341 are sure to finish."),
+        ({"pool_gib": 0.001}, "Not one such request is sure to finish"),
         ({"generated": 1024}, "needs no more room"),
         ({"prompt": 100_000, "pool_gib": 8}, "Both ways of counting admit"),
         ({"model": "llama-2-7b", "ranks": 1, "prompt": 8192}, "made for 4,096 positions; this is more"),

@@ -9,7 +9,14 @@ from calc.units import format_bytes, format_count
 
 
 def token_walk(
-    *, layers: int, query_heads: int, kept_heads: int, kept: tuple[str, str], bytes_per_position: float, model: str
+    *,
+    layers: int,
+    query_heads: int,
+    kept_heads: int,
+    kept: tuple[str, str],
+    bytes_per_position: float,
+    model: str,
+    until: str = "the request ends",
 ) -> Picture:
     """What one token leaves in a layer, drawn to scale by heads, and what all layers add up to.
 
@@ -25,6 +32,8 @@ def token_walk(
         Bytes in all layers.
     model : str
         Its name.
+    until : str
+        When the kept vectors go, for the caption.
     """
     figure, (one, stack) = canvas(2.5, 2, width_ratios=[3, 1.15])
     group = query_heads / kept_heads
@@ -51,7 +60,7 @@ def token_walk(
         f"In one layer of {model}, {query_heads} query heads keep nothing; {kept_heads} × {kept[0]} and {kept[1]} "
         f"stay. {layers} layers together keep {total} for this token."
     )
-    return picture(figure, alt=alt, caption="What one token leaves behind. Filled boxes stay until the request ends.")
+    return picture(figure, alt=alt, caption=f"What one token leaves behind. Filled boxes stay until {until}. Derived.")
 
 
 def pool_over_time(
@@ -71,14 +80,16 @@ def pool_over_time(
         Further tokens after which the first rule has filled the pool, None if it never does.
     """
     figure, (axes,) = canvas(2.6)
-    axes.axhline(pool_bytes / GIB, color=INK, lw=0.8, ls=(0, (4, 3)))
-    axes.text(0, pool_bytes / GIB, f" the pool, {format_bytes(pool_bytes)}", va="top", ha="left")
     longest = max(len(held) for _, held in admitted.values())
+    axes.axhline(pool_bytes / GIB, color=INK, lw=0.8, ls=(0, (4, 3)))
+    axes.text(0.98 * longest, pool_bytes / GIB, f"the pool, {format_bytes(pool_bytes)} ", va="bottom", ha="right")
     for (rule, (requests, held)), color in zip(admitted.items(), (ORANGE, BLUE), strict=True):
         axes.plot(range(len(held)), [requests * h / GIB for h in held], color=color)
         axes.text(longest * 1.01, requests * held[-1] / GIB, f"{format_count(requests)} requests,\n{rule}", va="center")
     if overflow is not None:
         axes.plot([overflow], [pool_bytes / GIB], "o", color=ORANGE, ms=4)
+        after = f"full after {format_count(overflow)}"
+        axes.text(overflow + 0.015 * longest, 0.95 * pool_bytes / GIB, after, va="top")
     axes.set(xlabel="further tokens sampled by every request", xlim=(0, longest))
     axes.set(ylabel="cache held, GiB", ylim=(0, None))
     when = f"fills the pool after {overflow} more tokens" if overflow is not None else "stays inside the pool"
@@ -86,5 +97,5 @@ def pool_over_time(
         figure,
         alt=f"Cache held by equal requests as they write on from token {generated}. Admission by present use {when}; "
         "admission with room to finish stays below the pool to the last token.",
-        caption="The same requests under two admission rules. Derived: no blocks, no sharing, all requests in step.",
+        caption="The same requests under two admission rules. Derived from the assumptions, all requests in step.",
     )

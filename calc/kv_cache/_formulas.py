@@ -319,6 +319,43 @@ def positions_written(*, prompt, generated):
     return positions_written
 
 
+@dimensions("byte", bytes_per_position="byte", generated="count>0", output="count>0")
+def room_bytes(*, bytes_per_position, generated, output):
+    """Cache bytes that a response still needs where all layers keep every position.
+
+    Every token from the newest on is written once more before the response ends, except the last.
+
+    Parameters
+    ----------
+    bytes_per_position : float
+        Bytes one position leaves in all layers.
+    generated, output : int
+        Tokens sampled so far and in the whole response, at most `output` of them.
+
+    Returns
+    -------
+    int or float
+        Bytes.
+
+    Raises
+    ------
+    CalcError
+        If an argument is not positive, or not a whole number where it counts tokens.
+
+    Notes
+    -----
+    The short road to `room_to_finish_bytes`, which also knows windows and refuses more tokens than the
+    output has.
+
+    Examples
+    --------
+    >>> room_bytes(bytes_per_position=327680, generated=200, output=1024)
+    270008320
+    """
+    room_bytes = bytes_per_position * (output - generated)
+    return room_bytes
+
+
 @dimensions("count", memory_bytes="byte", bytes_per_position="byte>0")
 def positions_that_fit(*, memory_bytes, bytes_per_position):
     """Whole positions that a memory budget holds.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from calc.kv_cache._formulas import positions_written, sequences_that_fit
+from calc.kv_cache._formulas import positions_written, resident_positions, sequences_that_fit
 from calc.kv_cache._layout import formula_of, layout, present_bytes, room_to_finish_bytes
-from calc.models import FixedState, load
+from calc.models import FixedState, WindowAttention, load
 from calc.panel import Panel, Row
 from calc.units import UNITS, format_bytes, format_count, plain, significant
-from calc.working import working
+from calc.working import exact, working
 
 
 def cache_panel(
@@ -51,33 +51,43 @@ def cache_panel(
         Row("Room it still needs to finish", format_bytes(room)),
         Row("It will hold at its end", format_bytes(now + room)),
         Row("Such requests in the pool, counted by present use", format_count(fit_now)),
-        Row("… counted with room to finish", format_count(fit_end), keep=True),
+        Row("Such requests with room to finish", format_count(fit_end), keep=True),
     ]
     if cache.has_windows:
         paged = present_bytes(cache, prompt=prompt, generated=output, block_tokens=16)
         rows.append(Row("At its end, if every layer paged every position", format_bytes(paged)))
-    share = significant(100 * (now + room) / pool, 3)
-    meaning = f"{_meaning(fit_now, fit_end, room)} One finished request fills {share}% of the pool."
+    share = (now + room) / pool
+    fills = f"fills {significant(100 * share, 3)}% of one" if share < 1 else f"takes {significant(share, 3)} such pools"
+    meaning = f"{_meaning(fit_now, fit_end, room)} One request at its end {fills}."
     if geometry.max_positions and prompt + output > geometry.max_positions:
         meaning += f" {geometry.name} was made for {format_count(geometry.max_positions)} positions; this is more."
-    lines = [
-        working(function, **arguments).text
-        for mixer, layers in geometry.kinds()
-        if not isinstance(mixer, FixedState | None)
-        for function, arguments in [formula_of(mixer, layers=layers, element=element, ranks=ranks)]
-    ]
-    lines.append(working(positions_written, prompt=prompt, generated=generated).text)
+    lines = [working(positions_written, prompt=prompt, generated=generated).text]
+    for mixer, layers in geometry.kinds():
+        if not isinstance(mixer, FixedState | None):
+            lines += _kind_working(mixer, layers, element, ranks, positions_written(prompt=prompt, generated=generated))
+    lines.append(f"The request holds {exact(now, 'byte')} now and {exact(now + room, 'byte')} at its end{where}.")
     return Panel(tuple(rows), tuple(lines), meaning, _LEFT_OUT)
+
+
+def _kind_working(mixer: object, layers: int, element: str, ranks: int, positions: int) -> list[str]:
+    """The formulas of one kind of layer: a position, and the positions it keeps if it has a window."""
+    function, arguments = formula_of(mixer, layers=layers, element=element, ranks=ranks)
+    names = {"kv_heads": "kv_heads_per_rank"} if ranks > 1 else {}
+    lines = [f"{layers} {mixer.kind} layers: {working(function, names=names, **arguments).text}"]
+    if isinstance(mixer, WindowAttention):
+        lines.append(working(resident_positions, positions=positions, window=mixer.window).text)
+    return lines
 
 
 def _meaning(fit_now: int, fit_end: int, room: float) -> str:
     if not fit_end:
-        return "Not one such request can finish in this pool."
+        return "Not one such request is sure to finish in this pool."
     if not room:
         return f"The request needs no more room: {format_count(fit_end)} such fit, now and to their end."
     if fit_now == fit_end:
         return f"Both ways of counting admit {format_count(fit_end)}."
-    return f"Counting present use admits {format_count(fit_now)} such requests; {format_count(fit_end)} can finish."
+    sure = format_count(fit_end)
+    return f"Counting present use admits {format_count(fit_now)} such requests; {sure} are sure to finish."
 
 
 _LEFT_OUT = (

@@ -61,7 +61,8 @@ def load(slug: str) -> ModelGeometry:
 @cache
 def _load(slug: str) -> ModelGeometry:
     facts = load_json("models", f"{slug}.json")
-    return replace(ModelGeometry.from_config(facts["config"], name=facts["name"]), source=facts["source"])
+    source = f"{facts['source']}, checked {facts['checked']}"
+    return replace(ModelGeometry.from_config(facts["config"], name=facts["name"]), source=source)
 
 
 def _either(names: list[str]) -> str:
