@@ -114,8 +114,8 @@ def working(function: Callable, *, names: dict[str, str] | None = None, **argume
         raise CalcError(f"{name}: can't show the working of an array; give one number for each argument")
     arguments = {key: plain(name, key, value, function.units.get(key, "")) for key, value in arguments.items()}
     value = function(**arguments)
-    names, body = _body(function.formula)
-    scope = dict(names) | arguments
+    defaults, body = _body(function.formula)
+    scope = dict(defaults) | arguments
     units = dict(function.units)
     steps = []
     for statement in body:
