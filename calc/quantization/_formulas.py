@@ -1,0 +1,354 @@
+"""The formulas of quantization, one function each, on plain numbers in base units."""
+
+from math import ceil
+
+from calc.units import dimensions
+
+
+@dimensions("", element_bits="", scale_bits="", zero_bits="", group="count>0")
+def effective_bits(*, element_bits, scale_bits, zero_bits, group):
+    """Stored bits per weight when each group of weights carries a scale and perhaps a zero point.
+
+    Parameters
+    ----------
+    element_bits : float
+        Bits of a weight itself.
+    scale_bits, zero_bits : float
+        Bits of one scale, and of one zero point (0 for symmetric quantization).
+    group : int
+        Weights that share them.
+
+    Returns
+    -------
+    float
+        Bits per weight.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite, or `group` is 0.
+
+    Notes
+    -----
+    Valid where groups are full. What a format stores once for every matrix or column comes on top: see `stored`.
+
+    References
+    ----------
+    Frantar et al., "GPTQ", ICLR 2023, section 5, counts groups of 128 the same way.
+
+    Examples
+    --------
+    >>> effective_bits(element_bits=4, scale_bits=16, zero_bits=4, group=128)
+    4.15625
+    >>> effective_bits(element_bits=4, scale_bits=8, zero_bits=0, group=32)
+    4.25
+    """
+    effective_bits = element_bits + (scale_bits + zero_bits) / group
+    return effective_bits
+
+
+@dimensions(
+    "byte",
+    output_dim="count",
+    input_dim="count",
+    block_out="count>0",
+    block_in="count>0",
+    element_bits="",
+    scale_bits="",
+    zero_bits="",
+)
+def matrix_bytes(*, output_dim, input_dim, block_out, block_in, element_bits, scale_bits, zero_bits):
+    """Bytes of one matrix whose blocks carry a scale and perhaps a zero point each.
+
+    Parameters
+    ----------
+    output_dim, input_dim : int
+        Rows and columns of the matrix.
+    block_out, block_in : int
+        Rows and columns of the block that shares a scale: 1 × 128 for a group, 1 × the width for a channel,
+        the whole matrix for a tensor.
+    element_bits : float
+        Bits of a weight itself.
+    scale_bits, zero_bits : float
+        Bits of one scale, and of one zero point (0 for symmetric quantization).
+
+    Returns
+    -------
+    float
+        Bytes.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite, or a block has no side.
+
+    Notes
+    -----
+    A block at the edge counts whole for its scale. The format's own additions (a tensor's global scale, the
+    order of columns) come on top: see `stored`.
+
+    Examples
+    --------
+    A DeepSeek-V3 expert's projection in fp8 with an fp32 scale for each 128 × 128:
+
+    >>> matrix_bytes(output_dim=2048, input_dim=7168, block_out=128, block_in=128, element_bits=8,
+    ...     scale_bits=32, zero_bits=0)
+    14683648.0
+    """
+    block_count = ceil(output_dim / block_out) * ceil(input_dim / block_in)
+    matrix_bytes = (output_dim * input_dim * element_bits + block_count * (scale_bits + zero_bits)) / 8
+    return matrix_bytes
+
+
+@dimensions("byte", quantized_parameters="", stored_bits="", kept_parameters="", element_bytes="byte")
+def model_bytes(*, quantized_parameters, stored_bits, kept_parameters, element_bytes):
+    """Bytes of a model of which some weights are quantized and some stay as they were.
+
+    Parameters
+    ----------
+    quantized_parameters, kept_parameters : float
+        Weights that are quantized, and those that are not.
+    stored_bits : float
+        Stored bits per quantized weight, its share of scales included.
+    element_bytes : float
+        Bytes per weight that is kept: 2 for bf16.
+
+    Returns
+    -------
+    float
+        Bytes.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    The file's header, tokenizer and other files are not counted.
+
+    Examples
+    --------
+    gpt-oss-20b: experts in MXFP4, the rest in bf16.
+
+    >>> model_bytes(quantized_parameters=19110297600, stored_bits=4.25, kept_parameters=1804459584,
+    ...     element_bytes=2)
+    13761264768.0
+    """
+    model_bytes = quantized_parameters * stored_bits / 8 + kept_parameters * element_bytes
+    return model_bytes
+
+
+@dimensions("second", weight_bytes="byte", bandwidth="byte/second")
+def read_seconds(*, weight_bytes, bandwidth):
+    """Least time to read weights once from memory.
+
+    Parameters
+    ----------
+    weight_bytes : float
+        Bytes of weights that a step reads on one chip.
+    bandwidth : float
+        Memory bandwidth of the chip, B/s.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    A floor, never a forecast: cache, activations and everything else that a step reads come on top.
+
+    Examples
+    --------
+    >>> round(read_seconds(weight_bytes=26e9, bandwidth=1.935e12) * 1000, 1)
+    13.4
+    """
+    read_seconds = weight_bytes / bandwidth
+    return read_seconds
+
+
+@dimensions("second", step_tokens="", weights="", peak="FLOP/second")
+def multiply_seconds(*, step_tokens, weights, peak):
+    """Least time to multiply a step's tokens with the weights: two FLOP for each weight and token.
+
+    Parameters
+    ----------
+    step_tokens : float
+        Tokens in the step: one for each decoding sequence, the whole chunk in a prefill.
+    weights : float
+        Weights that each token is multiplied with on one chip.
+    peak : float
+        Dense peak for the type that is multiplied, FLOP/s: bf16 where weights are only stored in fewer bits.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    A floor. Attention, and the work of unpacking weights, come on top.
+
+    Examples
+    --------
+    >>> round(multiply_seconds(step_tokens=64, weights=8.8e9, peak=989.5e12) * 1000, 2)
+    1.14
+    """
+    multiply_seconds = 2 * step_tokens * weights / peak
+    return multiply_seconds
+
+
+@dimensions("second", read="second", multiply="second")
+def step_floor(*, read, multiply):
+    """Least time of a step whose reading and multiplying overlap perfectly: the longer of the two.
+
+    Parameters
+    ----------
+    read, multiply : float
+        Floors of the two, seconds.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    A floor, never a forecast.
+
+    Examples
+    --------
+    >>> step_floor(read=0.0052, multiply=0.0011)
+    0.0052
+    """
+    step_floor = max(read, multiply)
+    return step_floor
+
+
+@dimensions("", peak="FLOP/second", bandwidth="byte/second", bytes_per_weight="byte")
+def crossover_tokens(*, peak, bandwidth, bytes_per_weight):
+    """Tokens in a step at which multiplying takes as long as reading the weights.
+
+    Below it, a step waits for the weights, and fewer bytes per weight make it faster. Above it, the step
+    waits for the arithmetic, and they don't.
+
+    Parameters
+    ----------
+    peak : float
+        Dense peak for the type that is multiplied, FLOP/s.
+    bandwidth : float
+        Memory bandwidth, B/s.
+    bytes_per_weight : float
+        Stored bytes per weight, with its share of scales.
+
+    Returns
+    -------
+    float
+        Tokens.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    Weights alone: the cache is read too and has no crossover. A mixture's experts see only the tokens
+    that are routed to them.
+
+    Examples
+    --------
+    An A100 at its printed 2,039 GB/s, in fp16 and with 4-bit weights:
+
+    >>> round(crossover_tokens(peak=312e12, bandwidth=2.039e12, bytes_per_weight=2))
+    153
+    >>> round(crossover_tokens(peak=312e12, bandwidth=2.039e12, bytes_per_weight=0.5))
+    38
+    """
+    crossover_tokens = peak / bandwidth * bytes_per_weight / 2
+    return crossover_tokens
+
+
+@dimensions("second", slow="second", fast="second", speedup=">0")
+def fixed_overhead(*, slow, fast, speedup):
+    """Time that two steps have in common, from their floors and how many times faster one was seen to be.
+
+    Solves (slow + overhead) / (fast + overhead) = speedup.
+
+    Parameters
+    ----------
+    slow, fast : float
+        Floors of the two steps, seconds.
+    speedup : float
+        Measured ratio of their times, above 1 and below slow / fast.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    Charges all that the floors leave out to one constant: the host, launches, sampling, attention.
+
+    Examples
+    --------
+    >>> round(fixed_overhead(slow=0.0134, fast=0.0037, speedup=1.3) * 1000, 1)
+    28.6
+    """
+    fixed_overhead = (slow - fast * speedup) / (speedup - 1)
+    return fixed_overhead
+
+
+@dimensions("", spacing="")
+def rounding_error(*, spacing):
+    """Root mean square error of rounding to the nearest of equally spaced values.
+
+    Parameters
+    ----------
+    spacing : float
+        Distance between neighboring values.
+
+    Returns
+    -------
+    float
+        In the unit of `spacing`.
+
+    Raises
+    ------
+    CalcError
+        If the argument is negative or not finite.
+
+    Notes
+    -----
+    Valid where the values are spread evenly over a spacing and none is cut off: the error is then uniform
+    between plus and minus half a spacing.
+
+    Examples
+    --------
+    >>> round(rounding_error(spacing=1), 4)
+    0.2887
+    """
+    rounding_error = spacing / 12**0.5
+    return rounding_error
