@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from os import PathLike
 from typing import Any
 
@@ -15,6 +14,7 @@ from calc.models.fields import Fields, mapping, read_file, shown
 from calc.quantization._schemes import Scheme, Stored, stored
 
 _MOST_PATTERNS, _LONGEST_PATTERN, _MOST_REPEATS = 100_000, 200, 6
+_NO_EXPERT = r"re:(?!.*\.experts\.)"  # whatever is no routed expert
 _SAFE_PATTERN = re.compile(r"(\\[.d]|[\w.,:|$^()\[\]+*?-])*")
 
 
@@ -33,28 +33,19 @@ class Quantization:
     scheme : Scheme
         How its quantized matrices are stored.
     kept : tuple of str
-        Modules that stay in 16 bits, as the file lists them: paths, ``*`` patterns, or ``re:`` expressions.
-    experts_only : bool
-        Whether nothing but routed experts is quantized.
+        Patterns of the matrices that stay in 16 bits: those that the file lists, and those that its method keeps.
     cache : str or None
         Element type that the file asks of the cache; None where it asks nothing.
     """
 
     method: str
     scheme: Scheme
-    kept: tuple[str, ...] = ()
-    experts_only: bool = False
+    kept: tuple[str, ...]
     cache: str | None = None
-
-    def keeps(self, path: str) -> bool:
-        """Whether the matrix at a path ("model.layers.0.self_attn.q_proj") stays in 16 bits."""
-        if path.rpartition(".")[2] == EMBEDDINGS[0] or (self.experts_only and ".experts." not in path):
-            return True
-        return any(_matches(pattern, path) for pattern in self.kept)
 
     def stored(self, model: ModelGeometry) -> Stored:
         """The bytes of a model that is quantized this way."""
-        return stored(model, self.scheme, keeps=self.keeps)
+        return stored(model, self.scheme, keeps=self.kept)
 
 
 def read_quantization(config: str | PathLike[str] | dict[str, Any]) -> Quantization | None:
@@ -108,14 +99,6 @@ def read_quantization(config: str | PathLike[str] | dict[str, Any]) -> Quantizat
             f"quantization method {shown(method)} is not known here; known are {', '.join(sorted(_METHODS))}"
         )
     return _METHODS[method](Fields(found, f"{method} quantization", {}))
-
-
-def _matches(pattern: str, path: str) -> bool:
-    if pattern.startswith("re:"):
-        return re.match(pattern[3:], path) is not None
-    if "*" in pattern:
-        return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}.*")
-    return f".{pattern}." in f".{path}."
 
 
 def _patterns(f: Fields, *names: str) -> tuple[str, ...] | None:
@@ -183,8 +166,8 @@ def _gptq(f: Fields) -> Quantization:
         zero_bits=bits,  # packed and stored, symmetric or not
         column_bits=32,
     )
-    head = () if _choice(f, "lm_head", (True, False), False) else (EMBEDDINGS[1],)
-    return Quantization(method="gptq", scheme=scheme, kept=head)
+    kept = EMBEDDINGS[:1] if _choice(f, "lm_head", (True, False), False) else EMBEDDINGS
+    return Quantization(method="gptq", scheme=scheme, kept=kept)
 
 
 def _awq(f: Fields) -> Quantization:
@@ -203,7 +186,7 @@ def _awq(f: Fields) -> Quantization:
         zero_bits=bits,
     )
     return Quantization(
-        method="awq", scheme=scheme, kept=(*(_patterns(f, "modules_to_not_convert") or ()), EMBEDDINGS[1])
+        method="awq", scheme=scheme, kept=(*EMBEDDINGS, *(_patterns(f, "modules_to_not_convert") or ()))
     )
 
 
@@ -230,14 +213,13 @@ def _fp8(f: Fields) -> Quantization:
         multiplies="fp8",
     )
     kept = _patterns(f, "modules_to_not_convert", "ignored_layers")
-    return Quantization(method="fp8", scheme=scheme, kept=(EMBEDDINGS[1],) if kept is None else kept)
+    return Quantization(method="fp8", scheme=scheme, kept=EMBEDDINGS if kept is None else (EMBEDDINGS[0], *kept))
 
 
 def _mxfp4(f: Fields) -> Quantization:
     scheme = Scheme(name="MXFP4", element="fp4", bits=4, block=(1, 32), scale_bits=8, multiplies="fp4")
-    return Quantization(
-        method="mxfp4", scheme=scheme, kept=_patterns(f, "modules_to_not_convert") or (), experts_only=True
-    )
+    kept = (_NO_EXPERT, *(_patterns(f, "modules_to_not_convert") or ()))
+    return Quantization(method="mxfp4", scheme=scheme, kept=kept)
 
 
 def _compressed(f: Fields) -> Quantization:
@@ -277,7 +259,7 @@ def _compressed(f: Fields) -> Quantization:
     return Quantization(
         method="compressed-tensors",
         scheme=scheme,
-        kept=_patterns(f, "ignore") or (),
+        kept=(EMBEDDINGS[0], *(_patterns(f, "ignore") or ())),
         cache=_cache(f),
     )
 
@@ -323,7 +305,7 @@ def _cache(f: Fields) -> str | None:
 def _modelopt(f: Fields) -> Quantization:
     algorithm = _choice(f, "quant_algo", ("FP8", "NVFP4"))
     cache = _choice(f, "kv_cache_quant_algo", (None, "FP8"))
-    kept = _patterns(f, "exclude_modules", "ignore") or ()
+    kept = (EMBEDDINGS[0], *(_patterns(f, "exclude_modules", "ignore") or ()))
     if algorithm == "FP8":
         scheme = Scheme(
             name="FP8 W8A8, tensor scales", element="fp8", bits=8, block=(None, None), scale_bits=32, tensor_bytes=4,

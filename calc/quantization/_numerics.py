@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from calc.quantization._schemes import Scheme
 from calc.units import CalcError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 # Exponent bits, mantissa bits and the largest value of the small float types (OCP OFP8 and MX specifications)
 FLOATS = {"fp8": (4, 3, 448.0), "fp4": (2, 1, 6.0)}
 
 
-def round_float(values: np.ndarray, element: str) -> np.ndarray:
+def round_float(values: Any, element: str) -> Any:
     """Round to the nearest value of a small float type, ties to the even mantissa, and cut off at its largest.
 
     Parameters
@@ -75,7 +72,7 @@ def representable(element: str) -> list[float]:
     return sorted(positive | {-v for v in positive if v})
 
 
-def round_trip(values: np.ndarray, scheme: Scheme) -> np.ndarray:
+def round_trip(values: Any, scheme: Scheme) -> Any:
     """Store a matrix by a scheme and read it back: round to nearest, nothing learned.
 
     Parameters
@@ -126,7 +123,7 @@ def round_trip(values: np.ndarray, scheme: Scheme) -> np.ndarray:
     return rounded.reshape(rows, columns)
 
 
-def _integers(blocks: np.ndarray, bits: int, *, asymmetric: bool) -> np.ndarray:
+def _integers(blocks: Any, bits: int, *, asymmetric: bool) -> Any:
     import numpy as np
 
     if not asymmetric:
@@ -140,7 +137,7 @@ def _integers(blocks: np.ndarray, bits: int, *, asymmetric: bool) -> np.ndarray:
     return (np.clip(np.rint(blocks / scale) + zero, 0, 2**bits - 1) - zero) * scale
 
 
-def _float_scales(blocks: np.ndarray, scheme: Scheme) -> np.ndarray:
+def _float_scales(blocks: Any, scheme: Scheme) -> Any:
     import numpy as np
 
     if scheme.element not in FLOATS:
@@ -155,13 +152,13 @@ def _float_scales(blocks: np.ndarray, scheme: Scheme) -> np.ndarray:
     return _nonzero(round_float(largest / top / whole, "fp8")) * whole
 
 
-def _nonzero(scale: np.ndarray) -> np.ndarray:
+def _nonzero(scale: Any) -> Any:
     import numpy as np
 
     return np.where(scale == 0, 1.0, scale)
 
 
-def relative_error(approximate: np.ndarray, exact: np.ndarray) -> float:
+def relative_error(approximate: Any, exact: Any) -> float:
     """Size of the difference over the size of what was meant, root mean squares of both.
 
     Examples
@@ -178,7 +175,7 @@ def relative_error(approximate: np.ndarray, exact: np.ndarray) -> float:
     return float(np.linalg.norm(approximate - exact)) / size
 
 
-def sample(rows: int, columns: int, *, seed: int, outliers: int = 0, outlier_size: float = 1) -> np.ndarray:
+def sample(rows: int, columns: int, *, seed: int, outliers: int = 0, outlier_size: float = 1) -> Any:
     """A matrix of normal values, some of whose columns are larger; the same one for a seed, everywhere.
 
     Parameters

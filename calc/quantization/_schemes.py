@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
 
@@ -207,14 +209,28 @@ class Stored:
         return f'<table class="calc-table"><thead>{head}</thead><tbody>{body}</tbody></table>'
 
 
-Keeps = Callable[[str], bool]
+HEAD_AND_EMBEDDING = tuple(EMBEDDINGS)
 
 
-def _head_and_embedding(path: str) -> bool:
-    return path.rpartition(".")[2] in EMBEDDINGS
+def matches(pattern: str, path: str) -> bool:
+    """Whether a module pattern of a quantization file covers the matrix at a path.
+
+    A pattern is a name or a path, complete or not, one with ``*``, or an expression after ``re:``.
+
+    Examples
+    --------
+    >>> path = "model.layers.0.self_attn.q_proj"
+    >>> [matches(p, path) for p in ("q_proj", "self_attn", "proj", "model.layers.*.self_attn", "re:.*attn")]
+    [True, True, False, True, True]
+    """
+    if pattern.startswith("re:"):
+        return re.match(pattern[3:], path) is not None
+    if "*" in pattern:
+        return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}.*")
+    return f".{pattern}." in f".{path}."
 
 
-def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Keeps = _head_and_embedding) -> Stored:
+def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Iterable[str] = HEAD_AND_EMBEDDING) -> Stored:
     """The bytes of a model, group by group, when its matrices are stored by a scheme.
 
     Parameters
@@ -222,9 +238,9 @@ def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Keeps = _head_and_
     model : ModelGeometry
     how : Scheme or str
         A scheme, or its name.
-    keeps : callable
-        Path of a matrix ("model.layers.0.self_attn.q_proj") to whether it stays in 16 bits. By default the
-        embedding and the output layer do.
+    keeps : iterable of str
+        Patterns of the matrices that stay in 16 bits: see `matches`. By default the embedding and the output
+        layer.
 
     Returns
     -------
@@ -248,8 +264,12 @@ def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Keeps = _head_and_
     >>> round(stored(load("llama-3.1-70b"), "gptq-int4-g128").bits_per_weight, 2)
     4.51
     """
-    rule = scheme(how) if isinstance(how, str) else how
-    return stored_by(model, rule.name, lambda site: None if keeps(site.path) else rule.stored_bytes)
+    rule, patterns = scheme(how) if isinstance(how, str) else how, tuple(keeps)
+
+    def size(matrix: Matrix) -> Callable[[int, int], float] | None:
+        return None if any(matches(p, matrix.path) for p in patterns) else rule.stored_bytes
+
+    return stored_by(model, rule.name, size)
 
 
 def stored_by(model: ModelGeometry, name: str, rule: Callable[[Matrix], Callable[[int, int], float] | None]) -> Stored:
