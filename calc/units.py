@@ -66,7 +66,7 @@ def _unit_table() -> dict[str, Unit]:
 UNITS: dict[str, Unit] = _unit_table()
 _LARGEST, _LARGEST_COUNT = 2**120, 2**53  # beyond any quantity meant; what floating point counts one by one
 _FOLDED = {symbol.casefold(): symbol for symbol in reversed(UNITS)}
-_AMBIGUOUS = re.compile(r"[kKMGTP]?b(/s|ps)?")  # Gb: bits or bytes, nobody can tell
+_AMBIGUOUS = re.compile(r"(?:[kKMGTP]|[KMGTP]i)?b(/s|ps)?")  # Gb, Kib: bits or bytes, nobody can tell
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(?:[,_ ]\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d{1,3})?")
 
 
@@ -150,7 +150,8 @@ def lookup(symbol: str) -> Unit:
     if symbol in UNITS:
         return UNITS[symbol]
     if _AMBIGUOUS.fullmatch(symbol):
-        raise UnitError(f'"{symbol}" could be bits or bytes: write {symbol[0]}bit or {symbol[0]}B')
+        prefix = symbol.partition("b")[0]
+        raise UnitError(f'"{symbol}" could be bits or bytes: write {prefix.removesuffix("i")}bit or {prefix}B')
     folded = _FOLDED.get(symbol.casefold())
     if folded is None:
         known = "B, KiB, MiB, GiB, kB, MB, GB, bit, s, ms, tokens, FLOP, FLOP/s or %"
@@ -179,6 +180,18 @@ def format_count(value: float) -> str:
     """Write a count with every digit: 327680 → "327,680"; a count that is not whole keeps four digits."""
     whole = isinstance(value, int) or (math.isfinite(value) and value == int(value))
     return f"{int(value):,}" if whole else significant(value)
+
+
+def counted(value: float, noun: str) -> str:
+    """A count with its noun in the right number.
+
+    Examples
+    --------
+    >>> counted(1, "token"), counted(2048, "token"), counted(2, "batch")
+    ('1 token', '2,048 tokens', '2 batches')
+    """
+    ending = "" if value == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{format_count(value)} {noun}{ending}"
 
 
 def format_bytes(value: float) -> str:

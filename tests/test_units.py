@@ -58,6 +58,8 @@ def test_parse_reads(text, value, dimension):
         ("5,4 GB", "point for decimals"),
         ("3-4 GB", "one number"),
         ("5 Gb", "bits or bytes"),
+        ("320 Kib", "write Kbit or KiB"),
+        ("5 b", "write bit or B"),
         ("5 furlongs", "unknown unit"),
         ("nan", "no number"),
         ("1e999 B", "too large"),

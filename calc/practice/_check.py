@@ -61,7 +61,8 @@ def check(problem: Problem | Question, answer: str, seed: int = 0) -> Verdict:
     Returns
     -------
     Verdict
-        Right if the answer is within 1%; a problem that wants an exact count allows nothing.
+        Right if the answer is within 1%; a problem that wants an exact count allows nothing, and one that wants a
+        size of counted things allows rounding alone.
 
     Raises
     ------
@@ -77,19 +78,23 @@ def check(problem: Problem | Question, answer: str, seed: int = 0) -> Verdict:
     except UnitError as error:
         return Verdict(False, "unreadable", f"{str(error)[0].upper()}{str(error)[1:].rstrip('.')}.")
     target = problem.answer(numbers)
-    attempt = _Attempt(problem, written, lookup(written.unit), target, problem.wrong_values(numbers))
+    grain = problem.grain(numbers) if problem.grain else 0.0
+    classic = problem.wrong_values(numbers)
+    attempt = _Attempt(problem, written, lookup(written.unit), target, problem.slack(numbers), grain, classic)
     verdicts = (finding(attempt) for finding in (_unit_trouble, _right, _coarse, _twin_unit, _named, _slipped))
     return next(filter(None, verdicts), None) or _far(attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """One answer beside the right one (`target`) and the classic wrong ones."""
+    """One answer beside the right one (`target`, give or take `slack`) and the classic wrong ones."""
 
     problem: Problem
     written: Amount
     unit: Unit
     target: float
+    slack: float
+    grain: float
     classic: dict[str, float]
 
     def is_(self, value: float, factor: float | None = None, within: float = WITHIN) -> bool:
@@ -97,12 +102,16 @@ class _Attempt:
         wanted = value / (factor or self.unit.factor)
         if self.problem.exact:
             return math.isclose(self.written.number, wanted, rel_tol=EXACTLY)
+        if self.grain and abs(value / self.target - 1) < CLOSE:  # where 1% would hide a grain
+            within = self.slack / value
         off = abs(self.written.number - wanted)
         return off <= within * wanted or (self.written.digits >= 2 and self.rounds_to(wanted))
 
     def rounds_to(self, wanted: float) -> bool:
         """Whether the number written is `wanted`, rounded to as many digits."""
-        half_a_digit = 0.5 * 10.0 ** (math.floor(math.log10(wanted)) - self.written.digits + 1)
+        half_a_digit = 0.5 * 10.0 ** (
+            math.floor(math.log10(max(wanted, self.written.number))) - self.written.digits + 1
+        )
         return abs(self.written.number - wanted) <= half_a_digit * (1 + 1e-9)
 
     @property
@@ -123,15 +132,19 @@ class _Attempt:
             return format_bytes(self.target)
         if self.problem.unit == "x":
             return f"{significant(self.target)}×"
-        return f"{format_count(self.target)} {self.problem.unit}"
+        return self.counted(self.target)
+
+    def counted(self, value: float) -> str:
+        """A count with its noun, in the singular where it is one."""
+        return f"{format_count(value)} {self.problem.unit.removesuffix('s') if value == 1 else self.problem.unit}"
 
     def off(self, value: float) -> str:
-        """How far off a value is; an exact count that is nearly right is off by so many."""
+        """How far off a value is; a count, or a size of counted things, that is nearly right is off by so many."""
+        if abs(value / self.target - 1) < CLOSE and self.grain:
+            return f"{format_bytes(abs(value - self.target))} too {'much' if value > self.target else 'little'}"
         if not self.problem.exact or abs(value / self.target - 1) >= CLOSE:
             return _off(value / self.target)
-        difference = abs(value - self.target)
-        noun = self.problem.unit.removesuffix("s") if difference == 1 else self.problem.unit
-        return f"{format_count(difference)} {noun} too {'many' if value > self.target else 'few'}"
+        return f"{self.counted(abs(value - self.target))} too {'many' if value > self.target else 'few'}"
 
 
 def _off(ratio: float) -> str:
@@ -164,7 +177,7 @@ def _unit_trouble(a: _Attempt) -> Verdict | None:
 
 
 def _right(a: _Attempt) -> Verdict | None:
-    if not a.problem.accepts(a.written.value, a.target):
+    if abs(a.written.value - a.target) > a.slack or (a.grain and not a.rounds_to(a.target / a.unit.factor)):
         return None
     if a.unit.dimension == "byte" and _SIZES[a.unit.factor].endswith("bit"):
         return Verdict(True, "right-unit-note", f"Right, in bits; the book counts memory in bytes: {a.shown}.")
@@ -179,6 +192,9 @@ def _coarse(a: _Attempt) -> Verdict | None:
     wanted = a.target / a.unit.factor
     if a.problem.exact or not a.rounds_to(wanted) or abs(a.written.number - wanted) > COARSE * wanted:
         return None
+    if a.grain:
+        message = f"Too coarse to tell from {format_bytes(a.grain)} more or less: give another digit."
+        return Verdict(False, "wrong", message)
     return Verdict(False, "wrong", "Too coarse to tell: give three digits.")
 
 
@@ -217,7 +233,7 @@ def _slips(a: _Attempt) -> Iterator[str]:
                     yield "8× high: that is the number of bits. A byte has eight."
                 yield f"{_off(a.unit.factor / factor)}: the number is right for {symbol}, not {_SIZES[a.unit.factor]}."
         if a.is_(a.target / 8, within=SLIP_WITHIN):
-            yield "8× low: that divides by eight, but elements are counted in bytes, not bits."
+            yield "8× low: check that nothing was divided by eight, for bits or for one of eight GPUs."
     for base, powers, advice in ((10.0, 6, "decimal point"), (1024.0, 2, "steps of 1,024")):
         for power in range(-powers, powers + 1):
             if power and a.is_(a.target * base**power, within=SLIP_WITHIN):

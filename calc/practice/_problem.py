@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +11,14 @@ from html import escape
 from types import SimpleNamespace
 from typing import Any
 
-from calc.units import CalcError
+from calc.units import CalcError, format_bytes, parse
 from calc.working import Working
 
 LEVELS = {1: "easy", 2: "medium", 3: "hard", "design": "design"}
 LARGEST_SEED = 2**53 - 1  # the largest whole number that a browser keeps exactly
 WITHIN = 0.01  # of the answer: room for honest rounding on the way
 EXACTLY = 1e-12  # of the answer: room for floats alone
+NEARER = 0.499  # of one of what is counted: nearer to the answer than to one more or less
 
 # Units whose digits differ: kB, MB and GB show the same ones as B.
 _WRITTEN_IN = (1, 1024, 1024**2, 1024**3)
@@ -58,6 +60,9 @@ class Problem:
         What the answer counts: "B" for a size, "x" for a ratio, otherwise a plural such as "tokens".
     exact : bool
         True where one more or less is wrong; otherwise 1% is allowed.
+    grain : callable or None
+        Numbers to the size of one of what a size counts, such as the bytes of a position, where one more or less is
+        wrong. The answer must then be the right one rounded, and nearer to it than to one more or less.
     per : sequence of str
         Words a reader may put after the unit: "token" allows "KiB/token" and "KiB per token".
     mistakes : mapping of str to callable
@@ -79,12 +84,15 @@ class Problem:
     answer: Callable[[SimpleNamespace], float] | None = None
     unit: str = "B"
     exact: bool = False
+    grain: Callable[[SimpleNamespace], float] | None = None
     per: Sequence[str] = ()
     mistakes: Mapping[str, Callable[[SimpleNamespace], float | None]] = field(default_factory=dict)
     checklist: Callable[[SimpleNamespace], Sequence[str]] | None = None
 
     def draw(self, seed: int = 0) -> SimpleNamespace:
         """Numbers for a seed: the printed ones for 0, the same fresh ones every time for any other.
+
+        Seeds in a row repeat no numbers until all that are possible have been drawn.
 
         Raises
         ------
@@ -93,17 +101,26 @@ class Problem:
         """
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
             raise PracticeError(f"seed is {repr(seed)[:40]}, wanted a whole number from 0 to {LARGEST_SEED:,}")
-        numbers = dict(self.printed)
-        if seed and self.choices:
-            # Only random() is promised to give the same sequence in every version of Python.
-            rng = random.Random(f"{self.id}:{seed}")
-            while numbers == self.printed or not self._fair(SimpleNamespace(**numbers)):
-                numbers |= {name: values[int(rng.random() * len(values))] for name, values in self.choices.items()}
-        return SimpleNamespace(**numbers)
+        if not seed or not self.choices:
+            return SimpleNamespace(**self.printed)
+        drawn, more = self._fresh
+        while len(drawn) < seed and (numbers := next(more, None)):
+            drawn.append(numbers)
+        return SimpleNamespace(**drawn[(seed - 1) % len(drawn)])
 
-    def accepts(self, value: float, target: float) -> bool:
-        """Whether an answer counts as the right one: within 1%, or exactly where the problem wants a count."""
-        return abs(value - target) <= (EXACTLY if self.exact else WITHIN) * target
+    @functools.cached_property
+    def _fresh(self) -> tuple[list[dict[str, Any]], Iterator[dict[str, Any]]]:
+        """The numbers drawn so far, and those still to come, in an order that looks like chance."""
+        rng = random.Random(self.id)  # only random() is promised to give the same sequence in every version of Python
+        order = sorted(itertools.product(*self.choices.values()), key=lambda _: rng.random())
+        all_numbers = (dict(self.printed) | dict(zip(self.choices, values, strict=True)) for values in order)
+        return [], (n for n in all_numbers if n != self.printed and self._fair(SimpleNamespace(**n)))
+
+    def slack(self, numbers: SimpleNamespace) -> float:
+        """How far an answer may be from the right one: 1%, or next to nothing where one more or less is wrong."""
+        if self.grain:
+            return NEARER * self.grain(numbers)
+        return (EXACTLY if self.exact else WITHIN) * self.answer(numbers)
 
     def wrong_values(self, numbers: SimpleNamespace) -> dict[str, float]:
         """The values of the classic mistakes, without those that come to nothing or to the answer itself."""
@@ -115,18 +132,23 @@ class Problem:
         """Whether the numbers make sense, and no classic mistake would pass for the answer once it is rounded.
 
         Nor may the right number with GB written for GiB, unless the answer rounds to the same: 288 KiB is
-        294.9 kB, and "290 KiB" is right.
+        294.9 kB, and "290 KiB" is right. Where a size is a count of grains, a mistake of one grain may round to the
+        answer itself; but the four digits that the book shows must be enough.
         """
         if not self.possible(numbers) or self.answer is None:
             return self.possible(numbers)
-        target = self.answer(numbers)
+        target, slack = self.answer(numbers), self.slack(numbers)
+        if self.grain and abs(parse(format_bytes(target)).value - target) > slack:
+            return False
         units = _WRITTEN_IN if self.unit == "B" else (1,)
-        wrong = [w * unit for v in self.wrong_values(numbers).values() for unit in units for w in _roundings(v / unit)]
-        if self.unit == "B":
-            for meant, said in _TWINS:
-                both = zip(_roundings(target / meant), _roundings(target / said), strict=True)
-                wrong += [swapped * said for swapped, rounded in both if swapped != rounded]
-        return not any(self.accepts(value, target) for value in wrong)
+        pairs = [(value, unit, unit) for value in self.wrong_values(numbers).values() for unit in units]
+        pairs += [(target, meant, said) for meant, said in _TWINS if self.unit == "B"]
+        for value, meant, said in pairs:
+            alike = self.grain or meant != said
+            for written, rounded in zip(_roundings(value / meant), _roundings(target / said), strict=True):
+                if abs(written * said - target) <= slack and not (alike and written == rounded):
+                    return False
+        return True
 
     @property
     def step_label(self) -> str:
@@ -147,9 +169,9 @@ class Solution:
 
     @property
     def text(self) -> tuple[str, ...]:
-        """Plain lines, one formula each."""
-        parts = (line.text if isinstance(line, Working) else line for line in self.lines)
-        return tuple(line for part in parts for line in part.splitlines())
+        """Plain lines, one formula each; a line that ends in a colon leads into the next."""
+        parts = "\n".join(line.text if isinstance(line, Working) else line for line in self.lines)
+        return tuple(parts.replace(":\n", ": ").splitlines())
 
     def __str__(self) -> str:
         return "\n".join(self.text)
@@ -214,16 +236,18 @@ class Question:
                 f'<div class="practice" role="group" aria-labelledby="{escape(title_id)}"'
                 f' data-problem="{escape(problem.id)}" data-seed="{self.seed}" data-level="{problem.level}"'
                 f' data-unit="{escape(problem.unit)}" data-step="{escape(problem.step)}">',
-                f'<p class="practice-title" id="{escape(title_id)}"><strong>{escape(problem.title)}</strong>'
-                f' <span class="practice-level">{LEVELS[problem.level]}</span></p>',
+                f'<h3 class="practice-title" id="{escape(title_id)}">{escape(problem.title)}'
+                f' <span class="practice-level">{LEVELS[problem.level]}</span></h3>',
                 f'<p class="practice-ask">{escape(self.text)}</p>',
-                _details("hint", "Hint", f"<p>{escape(self.hint)}</p>"),
-                _details("checklist", "What a strong answer contains", f"<ul>{checklist}</ul>") if checklist else "",
-                _details("solution", "Worked solution", f"<ol>{solution}</ol>"),
+                self._details("hint", "Hint", f"<p>{escape(self.hint)}</p>"),
+                self._details("checklist", "What a strong answer contains", checklist and f"<ul>{checklist}</ul>"),
+                self._details("solution", "Worked solution", f"<ol>{solution}</ol>"),
                 "</div>",
             ]
         ).replace("\n\n", "\n")  # a blank line would end the HTML block in Markdown
 
-
-def _details(name: str, summary: str, content: str) -> str:
-    return f'<details class="practice-{name}"><summary>{summary}</summary>{content}</details>'
+    def _details(self, name: str, summary: str, content: str) -> str:
+        """A closed part, named apart from those of the other problems for those who listen."""
+        label = escape(f"{summary}: {self.problem.title}")
+        opened = f'<details class="practice-{name}"><summary aria-label="{label}">{summary}</summary>'
+        return f"{opened}{content}</details>" if content else ""

@@ -46,6 +46,7 @@ per_rank = Problem(
     mistakes={
         "divides below one KV head": lambda n: sequence(n, kv_heads=attention(n)[0].kv_heads) / n.ranks,
         "keeps all KV heads on every rank": lambda n: sequence(n, kv_heads=attention(n)[0].kv_heads),
+        "adds up all ranks": lambda n: n.ranks * sequence(n),
         "counts query heads": lambda n: sequence(n, kv_heads=attention(n)[0].query_heads // n.ranks),
         "keeps the key and forgets the value": lambda n: sequence(n) / 2,
         "counts one token": token,
@@ -98,6 +99,7 @@ latent = Problem(
     answer=sequence,
     mistakes={
         "divides the latent among the ranks": lambda n: sequence(n) / n.ranks,
+        "adds up all ranks": lambda n: n.ranks * sequence(n),
         "doubles the latent for key and value": lambda n: 2 * sequence(n),
         "forgets the rotary key": lambda n: sequence(n, rope_dim=0),
         "doubles the latent and forgets the rotary key": lambda n: 2 * sequence(n, rope_dim=0),

@@ -90,6 +90,11 @@ def described(n: Numbers) -> str:
     )
 
 
+def one_rank_of_eight(n: Numbers) -> dict[str, int]:
+    """What one GPU of a node keeps, as a change of arguments: an answer for all GPUs together is more."""
+    return {"kv_heads": kv.kv_heads_per_rank(kv_heads=attention(n)[0].kv_heads, ranks=8)}
+
+
 def shape_mistakes(size: Callable[..., float]) -> dict[str, Callable[[Numbers], float]]:
     """The classic mistakes about a model's shape, for an answer computed by `size`."""
     return {
@@ -98,6 +103,13 @@ def shape_mistakes(size: Callable[..., float]) -> dict[str, Callable[[Numbers], 
         "keeps the key and forgets the value": lambda n: size(n) / 2,
         "counts one layer": lambda n: size(n, layers=1),
         "counts one KV head": lambda n: size(n, kv_heads=1),
+        "is the share of one of eight ranks": lambda n: size(n, **one_rank_of_eight(n)),
+        "sizes a key by the hidden size and takes 8 bits for bytes": lambda n: size(
+            n, **hidden_for_width(n), element_bytes=8
+        ),
+        "sizes a key by the hidden size and takes 16 bits for bytes": lambda n: size(
+            n, **hidden_for_width(n), element_bytes=16
+        ),
     }
 
 

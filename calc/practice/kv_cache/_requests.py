@@ -16,6 +16,7 @@ from calc.practice.kv_cache._model import (
     described,
     geometry,
     layout,
+    one_rank_of_eight,
     query_heads_for_kv,
     token,
     token_working,
@@ -62,12 +63,17 @@ def _room(n: Numbers) -> float:
     return kv.room_to_finish_bytes(layout(n), prompt=n.prompt, generated=n.generated, output=n.output)
 
 
+def _still(n: Numbers, **changed: Any) -> float:
+    """The room, counted in positions, with a change that a mistake makes."""
+    return (n.output - n.generated) * token(n, **changed)
+
+
 room_to_finish = Problem(
     id="kv_cache/room-to-finish",
     title="Room to finish",
     level=2,
     step=FINISH,
-    printed={"model": "llama-3.1-70b", "element": "bf16", "prompt": 2048, "generated": 200, "output": 1024},
+    printed={"model": "llama-3.1-405b", "element": "fp8", "prompt": 6000, "generated": 400, "output": 2048},
     choices={
         "model": ALIKE,
         "element": ("bf16", "fp8"),
@@ -78,17 +84,23 @@ room_to_finish = Problem(
     possible=within_context,
     ask=lambda n: (
         f"{described(n)}; its cache is {n.element}. A request with a prompt of {n.prompt:,} tokens has sampled "
-        f"{n.generated:,} of at most {n.output:,}. How much more memory must be free for it to be sure to finish?"
+        f"{n.generated:,} of at most {n.output:,}. How much more memory must be free, on all GPUs together, for it to "
+        "be sure to finish?"
     ),
     answer=_room,
+    grain=token,
     mistakes={
         "gives what the request holds now": lambda n: _present(n, n.generated),
         "gives all it holds at the end, today's part included": lambda n: _present(n, n.output),
         "adds the whole response, the sampled part again": lambda n: n.output * token(n),
-        "counts query heads": lambda n: (n.output - n.generated) * token(n, **query_heads_for_kv(n)),
+        "takes the newest token as written already": lambda n: _room(n) - token(n),
+        "writes the last token too": lambda n: _room(n) + token(n),
+        "counts query heads": lambda n: _still(n, **query_heads_for_kv(n)),
+        "counts one KV head": lambda n: _still(n, kv_heads=1),
+        "is the share of one of eight ranks": lambda n: _still(n, **one_rank_of_eight(n)),
         "keeps the key and forgets the value": lambda n: _room(n) / 2,
-        "keeps two bytes per element": lambda n: (n.output - n.generated) * token(n, element_bytes=2),
-        "keeps one byte per element": lambda n: (n.output - n.generated) * token(n, element_bytes=1),
+        "keeps two bytes per element": lambda n: _still(n, element_bytes=2),
+        "keeps one byte per element": lambda n: _still(n, element_bytes=1),
     },
     hint="What it holds at the end, less what it holds now. The prompt is in both.",
     solution=lambda n: [
@@ -136,6 +148,7 @@ admission = Problem(
         "counts the prompt alone": lambda n: _admitted(n, 1),
         "reads GiB as GB": lambda n: _admitted(n, n.output, memory=n.gib * 1e9),
         "counts query heads": lambda n: _admitted(n, n.output, **query_heads_for_kv(n)),
+        "sizes a request by what one of eight ranks keeps": lambda n: _admitted(n, n.output, **one_rank_of_eight(n)),
         "keeps two bytes per element": lambda n: _admitted(n, n.output, element_bytes=2),
         "keeps one byte per element": lambda n: _admitted(n, n.output, element_bytes=1),
         "rounds up": lambda n: _admitted(n, n.output) + 1,
@@ -153,8 +166,49 @@ admission = Problem(
 # --- an open question ----------------------------------------------------------------------------
 
 
+SHARE = 0.1  # of the open conversations are being answered at a time: a response takes seconds, its reader a minute
+
+
 def _history(n: Numbers) -> float:
     return kv.sequence_bytes(bytes_per_position=token(n), positions=n.history)
+
+
+def _turn(n: Numbers) -> float:
+    """Bytes that a running turn has at its end: the history and the whole response."""
+    return kv.sequence_bytes(bytes_per_position=token(n), positions=n.history + n.output)
+
+
+def _fit(n: Numbers, size: float, memory: float | None = None) -> Working:
+    return working(kv.sequences_that_fit, memory_bytes=n.gib * GIB if memory is None else memory, sequence_bytes=size)
+
+
+def _plan(n: Numbers) -> list[str | Working]:
+    """The numbers of the design, and the rule that follows from them."""
+    most = _fit(n, _turn(n)).value
+    running = min(int(SHARE * n.conversations), most)
+    left = n.gib * GIB - running * _turn(n)
+    kept = min(_fit(n, _history(n), left).value, n.conversations - running)
+    dropped = n.conversations - running - kept
+    fate = f"the other {dropped:,} are dropped or moved to host memory" if dropped else "none is dropped"
+    return [
+        "Idle histories that fit if nobody is answered:",
+        token_working(n),
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.history),
+        _fit(n, _history(n)),
+        "Turns that can run at once, each with the room to finish:",
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.history + n.output),
+        _fit(n, _turn(n)),
+        f"The mix: a response takes seconds and its reader a minute, so say {running:,} turns run at a time. They are "
+        f"promised {running:,} · {format_bytes(_turn(n))}. The {format_bytes(left)} left hold idle histories:",
+        _fit(n, _history(n), left),
+        f"Of {n.conversations:,} open conversations {running:,} are being answered, {kept:,} stay in the cache, and "
+        f"{fate}.",
+        "The rule: admit a turn if the running ones and it, each counted at its end (what it holds plus its room to "
+        f"finish), stay within {n.gib} GiB: up to {most:,} of this size. Idle histories do not count. They make way, "
+        "least recently used first. A turn that is not admitted waits.",
+        f"Of the waiting, those whose history is still in the cache come first: the others cost a prefill of "
+        f"{n.history:,} tokens each. A limit on the wait keeps these from starving.",
+    ]
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -204,11 +258,5 @@ chat_service = Problem(
     ),
     checklist=_checklist,
     hint="Start with one conversation in bytes. Then ask who is writing now and who is only waiting.",
-    solution=lambda n: [
-        token_working(n),
-        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.history),
-        working(kv.sequences_that_fit, memory_bytes=n.gib * GIB, sequence_bytes=_history(n)),
-        f"Room for one response of {n.output:,} tokens:",
-        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.output),
-    ],
+    solution=_plan,
 )

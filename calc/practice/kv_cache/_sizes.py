@@ -17,7 +17,6 @@ from calc.practice.kv_cache._model import (
     described,
     element_mistakes,
     geometry,
-    hidden_for_width,
     on_gpus,
     query_heads_for_kv,
     sequence,
@@ -37,7 +36,9 @@ one_token = Problem(
     step=TOKEN,
     printed={"model": "qwen2.5-72b", "element": "bf16"},
     choices={"model": ALIKE, "element": ("bf16", "fp8")},
-    ask=lambda n: f"{described(n)}. The cache is {n.element}. What does one token leave in it, all layers together?",
+    ask=lambda n: (
+        f"{described(n)}. The cache is {n.element}. What does one token leave in it, all layers and GPUs together?"
+    ),
     per=("token", "position"),
     answer=token,
     mistakes=shape_mistakes(token) | element_mistakes(token),
@@ -127,7 +128,7 @@ conversation = Problem(
     possible=within_context,
     ask=lambda n: (
         f"{described(n)}. It keeps its cache in {n.element}. "
-        f"How much does a conversation of {n.positions:,} tokens hold?"
+        f"How much does a conversation of {n.positions:,} tokens hold, on all GPUs together?"
     ),
     answer=sequence,
     mistakes=shape_mistakes(sequence) | element_mistakes(sequence) | {"counts one token": token},
@@ -150,13 +151,10 @@ quantized_weights = Problem(
     possible=within_context,
     ask=lambda n: (
         f"{described(n)}. Its weights are quantized to {n.weights}; the cache was left at {n.element}. "
-        f"What do {n.positions:,} tokens hold in the cache?"
+        f"What do {n.positions:,} tokens hold in the cache, on all GPUs together?"
     ),
     answer=sequence,
     mistakes={
-        "sizes a key by the hidden size, and bits for bytes": lambda n: sequence(
-            n, **hidden_for_width(n), element_bytes=8
-        ),
         "gives the cache the type of the weights": lambda n: sequence(n, element_bytes=1),
         **shape_mistakes(sequence),
         "counts one token": token,
