@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from calc.attention._formulas import compute_share, copies, machine_balance
-from calc.attention._variants import KINDS, as_multi_head, flop_of, intensity_of, main_mixer, sharing, with_kv_heads
+from calc.attention._variants import KINDS, flop_of, intensity_of, main_mixer, multi_head, sharing, with_kv_heads
 from calc.hardware import accelerator
 from calc.kv_cache import formula_of, layout, resident_bytes, resident_positions
-from calc.models import FixedState, FullAttention, LatentAttention, ModelGeometry, load
+from calc.models import FixedState, LatentAttention, ModelGeometry, load
 from calc.panel import Panel, Row
 from calc.units import CalcError, format_bytes, format_decimal, plain, significant
 from calc.working import working
@@ -57,13 +56,16 @@ def attention_panel(
     copied = copies(ranks=ranks, rank_bytes=rank.bytes_per_position, bytes_per_position=whole.bytes_per_position)
     flop = sum(layers * _call(flop_of(m, positions=_read(m, positions), ranks=ranks)) for m, layers in kinds)
     each = "" if ranks == 1 else f", each of {ranks} ranks"
-    rows = (
-        Row("One position, all layers", format_bytes(whole.bytes_per_position)),
+    shared = [
         Row(f"One position{each}", format_bytes(rank.bytes_per_position), keep=True),
         Row("Times that the ranks together store the cache", f"{significant(copied)}×"),
+    ] * (ranks > 1)
+    rows = (
+        Row("One position, all layers", format_bytes(whole.bytes_per_position), keep=ranks == 1),
+        *shared,
         Row(f"The sequence{each}", format_bytes(resident_bytes(rank, positions=positions))),
         Row(f"Attention arithmetic of the next token{each}", format_decimal(flop, "FLOP")),
-        Row(f"Arithmetic for each byte read{each}", format_decimal(intensity, "FLOP/B"), keep=True),
+        Row(f"Arithmetic intensity of attention{each}", format_decimal(intensity, "FLOP/B"), keep=True),
         Row(f"What {chip.name} does while it reads a byte", format_decimal(balance, "FLOP/B")),
     )
     lines = [formula_of(m, layers=layers, element=element, ranks=ranks) for m, layers in kinds]
@@ -83,13 +85,7 @@ def _with_heads(model: ModelGeometry, heads: str) -> ModelGeometry:
     if heads == HEADS[0]:
         return model
     if heads == HEADS[1]:
-        layers = (
-            replace(layer, mixer=as_multi_head(layer.mixer))
-            if isinstance(layer.mixer, FullAttention | LatentAttention)
-            else layer
-            for layer in model.layers
-        )
-        return replace(model, layers=tuple(layers))
+        return multi_head(model)
     if any(isinstance(layer.mixer, LatentAttention) for layer in model.layers):
         raise CalcError(f"{model.name}'s latent already serves all heads: choose {HEADS[0]!r} or {HEADS[1]!r}")
     return with_kv_heads(model, 1)

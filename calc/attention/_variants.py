@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -139,17 +138,42 @@ def with_kv_heads(model: ModelGeometry, kv_heads: int) -> ModelGeometry:
     2621440
     """
 
-    def changed(mixer: object) -> object:
-        if not isinstance(mixer, FullAttention):
-            return mixer
+    def changed(mixer: FullAttention) -> FullAttention:
         if kv_heads < 1 or mixer.query_heads % kv_heads:
             good = ", ".join(str(n) for n in range(1, mixer.query_heads + 1) if mixer.query_heads % n == 0)
-            raise CalcError(
-                f"{model.name}: {mixer.query_heads} query heads can't share {kv_heads} KV heads: use {good}"
-            )
+            raise CalcError(f"{model.name}: {mixer.query_heads} query heads can't share {kv_heads!r} heads: use {good}")
         return replace(mixer, kv_heads=kv_heads)
 
-    return replace(model, layers=tuple(replace(layer, mixer=changed(layer.mixer)) for layer in model.layers))
+    return _remade(model, FullAttention, changed)
+
+
+def multi_head(model: ModelGeometry) -> ModelGeometry:
+    """The same model with a KV head for every query head; latents are expanded.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+
+    Returns
+    -------
+    ModelGeometry
+
+    Examples
+    --------
+    >>> from calc.kv_cache import layout
+    >>> from calc.models import load
+    >>> layout(multi_head(load("deepseek-v3"))).bytes_per_position
+    4997120
+    """
+    return _remade(model, FullAttention | LatentAttention, as_multi_head)
+
+
+def _remade(model: ModelGeometry, sort: type, change: Callable) -> ModelGeometry:
+    """A model whose attention layers of one sort are changed."""
+    layers = (
+        replace(layer, mixer=change(layer.mixer)) if isinstance(layer.mixer, sort) else layer for layer in model.layers
+    )
+    return replace(model, layers=tuple(layers))
 
 
 def variants(model: ModelGeometry, latent: LatentAttention) -> dict[str, ModelGeometry]:
@@ -182,18 +206,12 @@ def variants(model: ModelGeometry, latent: LatentAttention) -> dict[str, ModelGe
     {'MHA': 2621440, 'GQA': 327680, 'MQA': 40960, 'MLA': 92160}
     """
     own = main_mixer(model, latent=False)
-    found = {"MHA": with_kv_heads(model, own.query_heads)}
+    found = {"MHA": multi_head(model)}
     if sharing(own) == "GQA":
         found["GQA"] = model
     if own.query_heads > 1:
         found["MQA"] = with_kv_heads(model, 1)
-    layers = tuple(
-        replace(layer, mixer=replace(latent, query_heads=layer.mixer.query_heads))
-        if isinstance(layer.mixer, FullAttention)
-        else layer
-        for layer in model.layers
-    )
-    return found | {"MLA": replace(model, layers=layers)}
+    return found | {"MLA": _remade(model, FullAttention, lambda mixer: replace(latent, query_heads=mixer.query_heads))}
 
 
 def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable, dict]:
@@ -278,7 +296,7 @@ def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callab
 
 
 def kv_parameters(model: ModelGeometry) -> int:
-    """Weights of the key and value projections in all layers that have KV heads.
+    """Parameters that make keys and values, in all layers that have KV heads.
 
     Parameters
     ----------
@@ -287,10 +305,7 @@ def kv_parameters(model: ModelGeometry) -> int:
     Returns
     -------
     int
-
-    Notes
-    -----
-    Biases and norms are not counted.
+        Projections, their biases, and norms with a weight for each element of all keys.
 
     Examples
     --------
@@ -298,14 +313,16 @@ def kv_parameters(model: ModelGeometry) -> int:
     >>> kv_parameters(load("llama-3.1-70b"))
     1342177280
     """
-    kinds = Counter(layer.mixer for layer in model.layers if isinstance(layer.mixer, FullAttention))
-    return sum(
-        layers
-        * attention_parameters(
-            hidden=model.hidden, query_heads=0, kv_heads=a.kv_heads, key_dim=a.key_dim, value_dim=a.value_dim
-        )
-        for a, layers in kinds.items()
+    return sum(layers * _kv(model.hidden, m) for m, layers in model.kinds() if isinstance(m, FullAttention))
+
+
+def _kv(hidden: int, a: FullAttention) -> int:
+    weights = attention_parameters(
+        hidden=hidden, query_heads=0, kv_heads=a.kv_heads, key_dim=a.key_dim, value_dim=a.value_dim
     )
+    bias = a.qkv_bias * a.kv_heads * (a.key_dim + a.value_dim)
+    norm = a.kv_heads * a.key_dim if a.qk_norm == "full" else 0
+    return weights + bias + norm
 
 
 def prefill_flop(model: ModelGeometry, *, prompt: int) -> int:
