@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -11,9 +13,9 @@ from typing import Any
 from chapters import Run
 from hypothesis import strategies as st
 
-from calc import hardware, kv_cache, models
+from calc import adapters, hardware, kv_cache, models, parameters
 from calc.notebook import times
-from calc.units import UNITS
+from calc.units import UNITS, CalcError, format_bytes
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def rules_of_admission(run: Run) -> None:
         safe = int(re.search(r"Admitting ([\d,]+) never does", run.prose)[1].replace(",", ""))
         assert held(safe, left) <= pool < held(safe + 1, left)
     else:
-        fit = int(re.search(r"both rules agree: ([\d,]+) request", run.prose)[1].replace(",", ""))
+        fit = int(re.search(r"both rules admit what can finish: ([\d,]+) request", run.prose)[1].replace(",", ""))
         assert held(fit, left) <= pool < held(fit + 1, 0)
 
 
@@ -88,8 +90,131 @@ def the_other_road(run: Run) -> None:
     progress = {"prompt": n["prompt_tokens"], "generated": n["generated_tokens"]}
     room = kv_cache.room_to_finish_bytes(layout, **progress, output=n["output_tokens"])
     straight = (n["output_tokens"] - n["generated_tokens"]) * layout.bytes_per_position
-    assert ("by another road" in run.prose) == (room == straight)
+    assert f"each are {format_bytes(straight)}" in run.prose
     assert ("full windows need no more" in run.prose) == (room < straight)
+
+
+LOGS = (
+    (
+        "llama-3.1-8b",
+        2,
+        "bf16",
+        "Model loading took 14.9889 GiB and 3.652170 seconds\nGPU KV cache size: 158,656 tokens\nMaximum concurrency "
+        "for 32,768 tokens per request: 4.84x",
+    ),
+    ("qwen3-30b-a3b", 1, "fp8", "Available KV cache memory: 10.55 GiB\nGPU KV cache size: 230,528 tokens"),
+    ("gpt-oss-20b", 1, "bf16", "Available KV cache memory: 10.00 GiB\nGPU KV cache size: 200,000 tokens"),
+    ("llama-2-7b", 2, "fp16", "# GPU blocks: 7449, # CPU blocks: 512"),
+)
+
+
+@functools.cache
+def ranks_of(slug: str) -> list[int]:
+    """Tensor-parallel ranks that a model's heads can be laid out on."""
+    model, possible = models.load(slug), []
+    for ranks in (1, 2, 4, 8):
+        with contextlib.suppress(CalcError):
+            kv_cache.layout(model, ranks=ranks)
+            possible.append(ranks)
+    return possible
+
+
+@st.composite
+def cache_budgets(draw: st.DrawFn) -> dict[str, Any]:
+    """Any model on GPUs that are large enough for it more often than not, any request, any small trial."""
+    slug = draw(st.sampled_from(models.catalogue()))
+    tensor, pipeline = draw(st.sampled_from(ranks_of(slug))), draw(st.sampled_from([1, 2, 4]))
+    width = draw(st.sampled_from([0.5, 1, 2]))
+    share = parameters.count(models.load(slug)).total * width / tensor / pipeline
+    chips = [hardware.accelerator(name) for name in hardware.accelerators()]
+    large = [chip.slug for chip in chips if 0.6 * chip.memory_bytes.value > share + 6 * UNITS["GiB"].factor]
+    prompt, output = draw(st.integers(1, 16_384)), draw(st.integers(1, 4096))
+    log = draw(st.sampled_from(LOGS))
+    compared = st.dictionaries(
+        st.sampled_from(models.catalogue()), st.sampled_from([0.5, 1, 2]), min_size=1, max_size=3
+    )
+    return {
+        "model_slug": slug,
+        "accelerator_slug": draw(st.sampled_from(large or ["b300-sxm"])),
+        "tensor_parallel_ranks": tensor,
+        "pipeline_stages": pipeline,
+        "weight_bytes_per_parameter": width,
+        "element": draw(st.sampled_from(sorted(kv_cache.ELEMENTS))),
+        "block_tokens": draw(st.sampled_from([8, 16, 32, 64])),
+        "memory_fraction": draw(st.floats(0.8, 1)),
+        "activation_gib": draw(st.integers(8, 16)) / 8,
+        "graph_gib": draw(st.integers(0, 8)) / 8,
+        "communication_gib": draw(st.integers(0, 8)) / 8,
+        "step_tokens": draw(st.integers(1, 8192)),
+        "logit_rows": draw(st.integers(1, 1024)),
+        "moved_layers": draw(st.integers(0, 3)),
+        "taken_gib": draw(st.integers(0, 48)) / 8,
+        "longest_tokens": prompt + output + draw(st.integers(0, 131_072)),
+        "prompt_tokens": prompt,
+        "output_tokens": output,
+        "token_target_ms": draw(st.floats(1, 200)),
+        "compared": draw(compared),
+        "compared_accelerator_slug": draw(st.sampled_from(["h200-sxm", "b300-sxm", "mi300x"])),
+        "compared_gpus": draw(st.sampled_from([2, 4, 8])),
+        "trial_requests": draw(st.integers(5, 24)),
+        "trial_gap_steps": draw(st.sampled_from([0, 0.5, 1, 2])),
+        "trial_prompt_tokens": draw(st.integers(1, 100)),
+        "trial_limit_tokens": draw(st.integers(1, 64)),
+        "trial_seed": draw(st.integers(0, 99)),
+        "trial_pool_percent": draw(st.integers(60, 130)),
+        "log_model_slug": log[0],
+        "log_weight_bytes_per_parameter": log[1],
+        "log_element": log[2],
+        "log_text": log[3],
+    }
+
+
+def the_rank_that_limits(run: Run) -> None:
+    """Every rank has the blocks that all are said to have, one of them no more, and the weights add up."""
+    n = run.namespace
+    budget, gib = n["budget"], UNITS["GiB"].factor
+    usable = math.ceil(n["total"] * n["memory_fraction"])
+    beside = sum(n[name] for name in ("activation_gib", "graph_gib", "communication_gib")) * gib
+    logits = n["logit_rows"] * n["model"].vocab * 4
+    held = []
+    for rank in budget.ranks:
+        last = rank.stage == n["pipeline_stages"] - 1
+        weights = rank.parameters.total * n["weight_bytes_per_parameter"]
+        held.append((usable - weights - beside - last * logits) / rank.block_bytes)
+    assert int(min(held)) == budget.blocks, "not the fewest"
+    whole = parameters.count(n["model"]).total
+    assert sum(rank.parameters.total for rank in budget.ranks) >= whole
+    assert ("no rank has fewer" in run.prose) == any(int(blocks) > budget.blocks for blocks in held)
+
+
+def requests_that_finish(run: Run) -> None:
+    """As many as are said to finish fit at their ends, and one more would not."""
+    n = run.namespace
+    (said,) = re.findall(r"\*\*([\d,]+) requests?\*\* can finish", run.prose)
+    count, blocks = int(said.replace(",", "")), n["budget"].blocks
+    end = n["prompt_tokens"] + n["output_tokens"] - 1
+    if {mixer.kind for mixer, _ in n["model"].kinds()} <= {"full", "latent"}:
+        assert count == blocks // -(-end // n["block_tokens"])
+    assert count * n["needed"] <= blocks < (count + 1) * n["needed"]
+
+
+def two_rules_on_one_trial(run: Run) -> None:
+    """The promise never preempts, both write the same tokens, and the prose says what the other rule cost."""
+    n = run.namespace
+    greedy, promised = n["greedy"], n["promised"]
+    assert promised.preemptions == promised.recomputed == 0 and promised.peak <= n["small_pool"]
+    assert set(greedy.finished) == set(promised.finished) == set(range(n["trial_requests"]))
+    assert greedy.computed - greedy.recomputed == promised.computed
+    assert ("neither rule preempts" in run.prose) == (greedy.preemptions == 0)
+
+
+def pools_of_six_engines(run: Run) -> None:
+    """What is called the smallest and the largest pool is, of all that take a fraction."""
+    n = run.namespace
+    pools = {m.engine: n["pool_at"](m.slug, n["memory_fraction"]) for m in n["settings"] if m.slug != "llama.cpp"}
+    assert pools["vLLM"] == n["rank"].pool_bytes
+    assert n["sizes_by_engine"] == pools and pools[n["least"]] == min(pools.values())
+    assert pools[n["most"]] == max(pools.values())
 
 
 @st.composite
@@ -173,6 +298,83 @@ def what_readers_leave_idle(run: Run) -> None:
         assert math.isclose(float(said.split()[-1].rstrip("%")), 100 * seconds[1] / seconds[0], rel_tol=6e-3)
 
 
+@st.composite
+def many_adapters(draw: st.DrawFn) -> dict[str, Any]:
+    """Adapters of any shape on any model, with slots that admit them, under any popularity."""
+    slug = draw(st.sampled_from(models.catalogue()))
+    ranks, sharded = draw(st.sampled_from([1, 1, 2, 2, 4, 8])), draw(st.booleans())
+    widest = draw(st.sampled_from([16, 32, 64, 128]))
+    rank = ranks * draw(st.integers(1, widest // ranks)) if sharded else draw(st.integers(1, widest))
+    names = adapters.buffered(models.load(slug))
+    listed = st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True)
+    targets = draw(st.one_of(st.sampled_from(adapters.GROUPS), listed))
+    spare = [name for name in adapters.EMBEDDINGS if name not in targets]
+    slots = draw(st.integers(1, 24))
+    chips = [slug for slug in hardware.accelerators() if "pcie" in hardware.accelerator(slug).links]
+    return {
+        "model_slug": slug,
+        "lora_rank": rank,
+        "target_modules": targets,
+        "adapter_element": draw(st.sampled_from(sorted(adapters.ELEMENTS))),
+        "saved_modules": draw(st.lists(st.sampled_from(spare), unique=True)) if spare else [],
+        "stored_adapters": draw(st.integers(1, 1200)),
+        "host_adapters": draw(st.integers(slots, 400)),
+        "slots": slots,
+        "slot_rank": widest,
+        "fully_sharded": sharded,
+        "tensor_parallel_ranks": ranks,
+        "memory_gib_per_rank": draw(st.one_of(st.integers(10, 180), st.floats(10, 180))),
+        "waiting_requests": draw(st.integers(1, 200)),
+        "positions_per_request": draw(st.integers(1, 8192)),
+        "zipf_exponent": draw(st.floats(0, 2.5)),
+        "accelerator_slug": draw(st.sampled_from(chips)),
+        "disk_gb_per_s": draw(st.floats(0.1, 14)),
+        "adapter_folder": "",
+    }
+
+
+def every_row_agrees(run: Run) -> None:
+    """Served through its pair, a row gives what a merged model gives."""
+    n = run.namespace
+    assert n["agree"].all() and n["untouched"]
+    assert f"{len(n['batch'])} of {len(n['batch'])} rows agree" in run.prose
+
+
+def what_limits_the_batch(run: Run) -> None:
+    """Slots, memory or neither, as the queues that were drawn say."""
+    n = run.namespace
+    popularity = adapters.zipf(adapters=n["stored_adapters"], exponent=n["zipf_exponent"])
+    running = adapters.expected_running(popularity, requests=n["waiting_requests"], slots=n["slots"])
+    left = n["memory_gib_per_rank"] * UNITS["GiB"].factor - n["held"].bytes_per_gpu
+    fits = left // n["request_bytes"]
+    if "Slots are the limit" in run.prose:
+        assert running < fits and running < n["waiting_requests"] - 0.4
+    elif "Memory is the limit" in run.prose:
+        assert fits <= running
+    else:
+        assert "Neither slots nor memory" in run.prose
+        assert fits >= n["waiting_requests"] and running > n["waiting_requests"] - 0.6
+
+
+def sets_of_adapters(run: Run) -> None:
+    """What a slot holds is never more than the slot, and padding is at least the ratio of ranks."""
+    n = run.namespace
+    assert n["filled"] <= n["everywhere"]
+    assert n["everywhere"] / n["filled"] >= 0.999999 * n["slot_rank"] / n["lora_rank"]
+    assert n["share"] * n["tensor_parallel_ranks"] >= 0.999999 * 2 * n["one"].low_rank_parameters
+    assert ("Buffers for routed experts are not in" in run.prose) == any(
+        "experts." in name for name in adapters.target_names(n["model"])
+    )
+
+
+def shares_of_requests(run: Run) -> None:
+    """Hits on the GPU, loads from the host and loads from the disk are all requests."""
+    n = run.namespace
+    assert 0 < n["hits"] <= n["host_hits"] + 1e-9 <= 1 + 2e-9
+    assert n["distinct"] <= min(n["waiting_requests"], n["stored_adapters"]) * (1 + 1e-9)
+    assert n["hits"] <= adapters.pinned_hit_ratio(n["popularity"], slots=n["slots"]) + 0.02  # one is approximated
+
+
 CHAPTERS: dict[str, Altered] = {
     "memory/attention_variants": Altered(
         sensible=two_models(),
@@ -199,6 +401,44 @@ CHAPTERS: dict[str, Altered] = {
             what_readers_leave_idle,
         ),
     ),
+    "memory/capacity": Altered(
+        sensible=cache_budgets(),
+        impossible=(
+            {"model_slug": "llama-9"},
+            {"model_slug": "no/such/config.json"},
+            {"accelerator_slug": "h100"},
+            {"tensor_parallel_ranks": 3},
+            {"pipeline_stages": 81},
+            {"memory_fraction": 1.2},
+            {"memory_fraction": 0.2},
+            {"weight_bytes_per_parameter": 12},
+            {"element": "bf15"},
+            {"block_tokens": 0},
+            {"activation_gib": -1},
+            {"activation_gib": 0.1},
+            {"graph_gib": float("nan")},
+            {"logit_rows": -1},
+            {"moved_layers": -1},
+            {"taken_gib": 79},
+            {"longest_tokens": 100},
+            {"prompt_tokens": 0},
+            {"output_tokens": 2.5},
+            {"token_target_ms": 0},
+            {"compared": {}},
+            {"compared": {"deepseek-v3": 2}, "compared_gpus": 2},
+            {"compared_accelerator_slug": "z80"},
+            {"compared_gpus": 3},
+            {"trial_requests": 0},
+            {"trial_requests": 1_000_000},
+            {"trial_limit_tokens": 1_000_000},
+            {"trial_gap_steps": 1e9},
+            {"trial_pool_percent": 1},
+            {"log_text": ""},
+            {"log_text": "<script>alert(1)</script>"},
+            {"log_model_slug": "gpt-9"},
+        ),
+        claims=(the_rank_that_limits, requests_that_finish, two_rules_on_one_trial, pools_of_six_engines),
+    ),
     "memory/kv_cache": Altered(
         sensible=kv_cache_requests(),
         impossible=(
@@ -216,5 +456,36 @@ CHAPTERS: dict[str, Altered] = {
             {"pool_gib_per_rank": float("nan")},
         ),
         claims=(rules_of_admission, counting_query_heads, the_other_road),
+    ),
+    "memory/multi_lora": Altered(
+        sensible=many_adapters(),
+        impossible=(
+            {"model_slug": "llama-9"},
+            {"model_slug": "no/such/config.json"},
+            {"lora_rank": 0},
+            {"lora_rank": 128},
+            {"lora_rank": 12, "fully_sharded": True},
+            {"target_modules": "everything"},
+            {"target_modules": ["wq"]},
+            {"target_modules": []},
+            {"adapter_element": "int4"},
+            {"saved_modules": ["norm"]},
+            {"stored_adapters": 0},
+            {"host_adapters": 4},
+            {"slots": 0},
+            {"slot_rank": 0},
+            {"tensor_parallel_ranks": 3},
+            {"waiting_requests": 0},
+            {"positions_per_request": -1},
+            {"memory_gib_per_rank": 1},
+            {"memory_gib_per_rank": float("nan")},
+            {"zipf_exponent": -1},
+            {"zipf_exponent": float("inf")},
+            {"accelerator_slug": "h100"},
+            {"disk_gb_per_s": 0},
+            {"adapter_folder": "no/such/folder"},
+            {"model_slug": "mixtral-8x7b", "target_modules": ["experts.down_proj"]},
+        ),
+        claims=(every_row_agrees, what_limits_the_batch, sets_of_adapters, shares_of_requests),
     ),
 }
