@@ -179,6 +179,7 @@ SYMBOLS: dict[str, Symbol] = {
     "hybrid_block_tokens": Symbol("b", "positions in one block", ""),
     "rate": Symbol("X", "throughput or goodput", "1/second"),
     "wasted": Symbol("w", "share of the work that is done twice", ""),
+    "token_floor": Symbol("t_tok", "least time between two tokens of every sequence", "second"),
     "useful_rate": Symbol("X_use", "throughput that reaches users", "1/second"),
     # adapters
     "rank": Symbol("r", "rank of a low-rank pair", ""),

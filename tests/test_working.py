@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calc
-from calc import kv_cache
+from calc import capacity, kv_cache
 from calc import working as module
 from calc.units import UNITS, CalcError, dimensions, parse, registry
 from calc.working import SYMBOLS, Symbol, symbols_of, working
@@ -150,3 +150,21 @@ def test_every_formula_of_the_library_can_be_shown(formula):
     shown = working(formula, **numbers)
     assert shown.value == pytest.approx(formula(**numbers))
     assert shown.text.startswith(shown.steps[0].symbol + " = ")
+
+
+def test_a_long_sum_goes_on_in_further_rows():
+    parts = {
+        "weight_bytes": 17_639_424_000,
+        "activation_bytes": 2_135_949_312,
+        "graph_bytes": 1,
+        "communication_bytes": 1,
+    }
+    shown = working(capacity.pool_bytes, total_bytes=84_943_715_697, fraction=0.92, **parts)
+    rows = shown.latex.splitlines()[1:-1]
+    assert rows[0].startswith(
+        r"M_{\mathrm{pool}} &= \left\lceil M_{\mathrm{total}} \cdot u \right\rceil - M_{\mathrm{w}}"
+    )
+    assert rows[1] == r" &\quad {} - M_{\mathrm{comm}} \\"
+    assert r" &\quad {} - 17{,}639{,}424{,}000\ \mathrm{B} \\" in rows
+    assert len(rows) == 6 and rows[-1].startswith(" &= ")
+    assert "\n" not in shown.text

@@ -5,6 +5,40 @@ from math import ceil, floor
 from calc.units import dimensions
 
 
+@dimensions("byte", total_bytes="byte", fraction="")
+def usable_bytes(*, total_bytes, fraction):
+    """Memory that an engine may use, where its setting is a share of the GPU's total.
+
+    Parameters
+    ----------
+    total_bytes : float
+        Memory of the GPU as a program sees it.
+    fraction : float
+        Share of it that the engine may use, 0 to 1.
+
+    Returns
+    -------
+    int
+        Whole bytes, rounded up.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    References
+    ----------
+    vLLM 0.32, ``vllm/v1/worker/utils.py``, ``request_memory``.
+
+    Examples
+    --------
+    >>> usable_bytes(total_bytes=80e9, fraction=0.9)
+    72000000000
+    """
+    usable_bytes = ceil(total_bytes * fraction)
+    return usable_bytes
+
+
 @dimensions(
     "byte",
     total_bytes="byte",
@@ -484,3 +518,42 @@ def useful_rate(*, rate, wasted):
     """
     useful_rate = rate * (1 - wasted)
     return useful_rate
+
+
+@dimensions("second", weight_bytes="byte", sequences="count", sequence_bytes="byte", bandwidth="byte/second>0")
+def token_floor(*, weight_bytes, sequences, sequence_bytes, bandwidth):
+    """Least time between two tokens of every sequence, from the bytes that one GPU must read.
+
+    Parameters
+    ----------
+    weight_bytes : float
+        Weights on the rank that every step reads.
+    sequences : int
+        Sequences in flight, each of which gets one token.
+    sequence_bytes : float
+        Cache of one of them on the rank.
+    bandwidth : float
+        Memory bandwidth, B/s.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite, or the bandwidth is 0.
+
+    Notes
+    -----
+    A floor, never a forecast. With pipeline stages it holds too: however the sequences are grouped, a stage
+    reads its weights at least once and the cache of all of them before each has a token more.
+
+    Examples
+    --------
+    >>> round(token_floor(weight_bytes=16e9, sequences=100, sequence_bytes=4e8, bandwidth=3.35e12) * 1000, 1)
+    16.7
+    """
+    token_floor = (weight_bytes + sequences * sequence_bytes) / bandwidth
+    return token_floor

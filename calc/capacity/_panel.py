@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calc import hardware, kv_cache
-from calc.capacity._formulas import pool_blocks, pool_bytes
+from calc.capacity._formulas import pool_blocks, pool_bytes, tensor_bytes
 from calc.capacity._parallel import Parallel
 from calc.capacity._plan import plan
 from calc.models import load
@@ -24,6 +24,7 @@ def capacity_panel(
     weights: str,
     element: str,
     workspace_gib: float,
+    sequences: int,
     prompt: int,
     output: int,
 ) -> Panel:
@@ -42,7 +43,9 @@ def capacity_panel(
     element : str
         How the cache is stored: a key of `calc.kv_cache.ELEMENTS`.
     workspace_gib : float
-        Activations, graphs and communication buffers on each GPU, GiB.
+        Activations, graphs and communication buffers on each GPU, without logits, GiB.
+    sequences : int
+        Sequences whose next token is sampled in one step: their logits are on the last stage.
     prompt, output : int
         Prompt tokens, and tokens of the whole response.
 
@@ -67,15 +70,17 @@ def capacity_panel(
         weight_element_bytes=WEIGHTS[weights],
         element=element,
         activation_bytes=workspace,
+        logits_bytes=tensor_bytes(rows=sequences, width=geometry.vocab, element_bytes=4),
     )
     rank = budget.limiting
     start = kv_cache.positions_written(prompt=prompt, generated=1)
     end = kv_cache.positions_written(prompt=prompt, generated=output)
-    now, finish = (budget.requests(length=n) for n in (start, end))
+    now, finish = (budget.requests(length=n, in_flight=1) for n in (start, end))
     where = f" (stage {rank.stage + 1} of {pipeline})" if pipeline > 1 else ""
     rows = (
         Row("Each GPU may use", format_bytes(rank.usable_bytes)),
         Row(f"Weights on the limiting rank{where}", format_bytes(rank.weight_bytes)),
+        Row("What runs beside them, logits included", format_bytes(rank.activation_bytes)),
         Row("Its pool for the cache", format_bytes(rank.pool_bytes), keep=True),
         Row("Blocks that every rank has", format_count(budget.blocks)),
         Row("Stranded on the other ranks", format_bytes(budget.stranded_bytes - rank.stranded_bytes)),
@@ -109,7 +114,6 @@ def capacity_panel(
 
 
 _LEFT_OUT = (
-    "Quantization scales, and groups that stay unquantized; logits, which weigh on the last stage alone; blocks shared "
-    "between requests; a GPU that something else uses too. And time: whether so many requests are served fast enough "
-    "is another question."
+    "Quantization scales, and groups that stay unquantized; blocks shared between requests; a GPU that something else "
+    "uses too. And time: whether so many requests are served fast enough is another question."
 )

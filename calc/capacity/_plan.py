@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from calc.capacity._formulas import pool_blocks, pool_bytes, stranded_bytes
+from calc.capacity._formulas import pool_blocks, pool_bytes, stranded_bytes, usable_bytes
 from calc.capacity._parallel import Parallel, weights_on_rank
 from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
@@ -152,7 +152,8 @@ def plan(
     block_tokens : int
         Positions in a block.
     taken_bytes : mapping of int to float, optional
-        Rank → memory that something else holds on its GPU, taken off the rank's share.
+        Rank → memory that something else holds on its GPU, taken off the rank's share. What the margin beside
+        the share absorbs should not be in it.
 
     Returns
     -------
@@ -200,7 +201,7 @@ def plan(
                 "communication_bytes": communication_bytes,
             }
             left = pool_bytes(total_bytes=total_bytes, fraction=fraction, **claims) - taken.get(rank, 0)
-            usable = total_bytes * fraction - taken.get(rank, 0)
+            usable = usable_bytes(total_bytes=total_bytes, fraction=fraction) - taken.get(rank, 0)
             if left < block:
                 raise CalcError(_no_room(parallel, rank, stage, usable, sum(claims.values())))
             own = int(pool_blocks(pool_bytes=left, block_bytes=block))

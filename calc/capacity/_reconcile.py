@@ -76,7 +76,7 @@ class Reconciliation:
 def _where(lines: tuple[int, ...]) -> str:
     if not lines:
         return ""
-    return f" (line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))})"
+    return f" (line{'s' if len(lines) > 1 else ''} {', '.join(map(str, sorted(lines)))})"
 
 
 def reconcile(
@@ -196,6 +196,8 @@ def _weights(log: StartupLog, value: float) -> Iterator[Check]:
     note = "parameters on the rank times bytes per parameter"
     if not near:
         note += ": other weights, another cut, or quantization"
+    elif printed.value - printed.half_step > value:
+        note += f"; {format_bytes(printed.value - value)} more are loaded, for tables and buffers"
     texts = format_bytes(printed.value), format_bytes(value)
     yield Check("weights", *texts, AGREES if near else DIFFERS, note, (printed.line,))
 
@@ -217,6 +219,14 @@ def _remainder(
     parts = [log.get(name) for name in ("weights", "outside", "activation")]
     peak = [log.get(name) for name in ("peak", "outside")]
     consumed = [log.get(name) for name in ("consumed", "activation")]
+    weights = log.get("weights")
+    if log.get("peak") and weights and log.get("peak").value > weights.value:
+        taken = f"{format_bytes(log.get('peak').value)} − {format_bytes(weights.value)} = "
+        taken += format_bytes(log.get("peak").value - weights.value)
+        lines = (log.get("peak").line, weights.line)
+        checks.append(
+            Check("activations, workspace", "", taken, DERIVED, "the peak of the profile, less weights", lines)
+        )
     for known in (consumed, peak, parts):
         if usable is not None and available is not None and all(known):
             value = usable - sum(f.value for f in known)
@@ -227,7 +237,6 @@ def _remainder(
             verdict = _close(available, value, slack)
             checks.append(Check("left for the cache", *texts, verdict, note, tuple(dict.fromkeys(lines))))
             return value - available.value
-    weights = log.get("weights")
     if usable is None or weights is None or memory is None:
         return None
     residual = usable - weights.value - memory
@@ -256,10 +265,12 @@ def _cache(
     if tokens and least is not None and (length or layout.invertible):
         checks.append(_tokens(least, most, needed, tokens, length, block_tokens, layout))
     per_token = None
-    if tokens and available:
-        per_token = available.value / tokens.value
-        stretch = needed * block_tokens / length.value if length and layout.invertible else 1.0
-        checks.append(_per_token(per_token, layout, block / block_tokens, stretch, (available.line, tokens.line)))
+    if available and (tokens or blocks):
+        source = tokens or blocks
+        per_token = available.value / (source.value if tokens else source.value * block_tokens)
+        stretch = needed * block_tokens / length.value if tokens and length and layout.invertible else 1.0
+        lines = tuple(dict.fromkeys((available.line, source.line)))
+        checks.append(_per_token(per_token, layout, block / block_tokens, stretch, lines))
     if length and times and (tokens or least is not None):
         value = tokens.value / length.value if tokens else concurrency(blocks=least, request_blocks=needed)
         slack = 1 / length.value
@@ -308,7 +319,7 @@ def _tokens(
 def _per_token(value: float, layout: Pool, ours: float, stretch: float, lines: tuple[int, ...]) -> Check:
     """`stretch` is above 1 where the longest sequence is no whole number of blocks."""
     if not layout.invertible:
-        text = "the quotient of the two lines, and no property of the model"
+        text = "the quotient of two numbers of the log, and no property of the model"
         return Check("bytes per token", format_bytes(value), "", DERIVED, text, lines)
     note = "memory over tokens, against the cache of one position on the rank"
     agrees = abs(value / ours - 1) <= CLOSE

@@ -77,6 +77,8 @@ def limits(plans: Mapping[str, Plan]) -> Picture:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set(xlim=(0, most * 1.02), xlabel="blocks in each rank's own pool, one bar a rank")
+    axes.locator_params(axis="x", nbins=5, integer=True)
+    axes.xaxis.set_major_formatter(lambda blocks, _: format_count(blocks))
     axes.invert_yaxis()
     alt = "Bars of the blocks that each rank's own pool holds, cut at the fewest. " + " ".join(
         f"{name}: {format_count(plan.blocks)} blocks for all, {format_bytes(plan.stranded_bytes)} stranded."
@@ -101,7 +103,13 @@ def two_rules(*, served: Mapping[str, Served], blocks: int) -> Picture:
     figure, (axes,) = canvas(2.7)
     longest = max(run.steps for run in served.values())
     axes.axhline(blocks, color=INK, lw=0.8, ls=(0, (4, 3)))
-    axes.text(longest, blocks * 1.01, f"the pool, {format_count(blocks)} blocks", va="bottom", ha="right")
+    axes.text(
+        longest,
+        blocks * 1.01,
+        f"the pool, {format_count(blocks)} block{'' if blocks == 1 else 's'}",
+        va="bottom",
+        ha="right",
+    )
     for turn, ((rule, run), color) in enumerate(zip(served.items(), (ORANGE, BLUE), strict=True)):
         axes.plot(range(run.steps), run.held, color=color, lw=1.3)
         hits = [step for step, count in enumerate(run.preempted) if count]

@@ -1,0 +1,154 @@
+"""Problems about requests: how many may come in, and what it costs when too many did."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Numbers
+
+from calc import capacity, kv_cache
+from calc.capacity import Parallel
+from calc.practice._problem import Problem
+from calc.practice.capacity._model import BLOCK, LIMIT, ROOM, RULES, geometry, gib
+from calc.units import format_bytes, format_count
+from calc.working import working
+
+
+def _fit(n: Numbers, positions: int) -> int:
+    return n.tokens // BLOCK // kv_cache.blocks(positions=positions, block_tokens=BLOCK)
+
+
+def _end(n: Numbers) -> int:
+    return kv_cache.positions_written(prompt=n.prompt, generated=n.output)
+
+
+finish = Problem(
+    id="capacity/finish",
+    title="How many can finish",
+    level=2,
+    step=ROOM,
+    printed={"tokens": 643_232, "longest": 40_960, "prompt": 2000, "output": 1000},
+    choices={
+        "tokens": (158_656, 643_232, 1_376_160),
+        "longest": (32_768, 40_960, 131_072),
+        "prompt": (700, 2000, 6000),
+        "output": (300, 1000, 2500),
+    },
+    ask=lambda n: (
+        f"A log says: KV cache size {n.tokens:,} tokens, maximum concurrency for {n.longest:,} tokens per request "
+        f"{n.tokens / n.longest:.2f}x. Blocks hold {BLOCK} positions and no layer has a window. Your requests have "
+        "prompts "
+        f"of {n.prompt:,} tokens and responses of {n.output:,}. How many of them can be in and all be sure to finish?"
+    ),
+    unit="requests",
+    exact=True,
+    answer=lambda n: _fit(n, _end(n)),
+    mistakes={
+        "counts the prompts alone": lambda n: _fit(n, n.prompt),
+        "takes the maximum concurrency for it": lambda n: n.tokens // n.longest,
+        "lets requests share blocks": lambda n: n.tokens // _end(n),
+        "counts the responses alone": lambda n: _fit(n, n.output),
+    },
+    hint="Size a request at its end, in whole blocks. The printed concurrency is for requests of the longest length.",
+    solution=lambda n: [
+        working(kv_cache.positions_written, prompt=n.prompt, generated=n.output),
+        working(kv_cache.blocks, positions=_end(n), block_tokens=BLOCK),
+        f"{n.tokens:,} / {BLOCK} = {n.tokens // BLOCK:,} blocks.",
+        f"{n.tokens // BLOCK:,} / {kv_cache.blocks(positions=_end(n), block_tokens=BLOCK):,} are "
+        f"{_fit(n, _end(n)):,} whole requests.",
+    ],
+)
+
+tax = Problem(
+    id="capacity/preemption-tax",
+    title="Computed twice",
+    level=1,
+    step=RULES,
+    printed={"rate": 1000, "wasted": 32.2},
+    choices={"rate": (1000, 2400, 8500), "wasted": (10, 23, 32.2, 57.9)},
+    ask=lambda n: (
+        f"A server computes {n.rate:,} tokens a second. Its cache is too small, and {n.wasted}% of them recompute what "
+        "preemptions threw away. How many tokens a second are new?"
+    ),
+    unit="tokens",
+    per=("s", "second"),
+    answer=lambda n: capacity.useful_rate(rate=n.rate, wasted=n.wasted / 100),
+    mistakes={
+        "gives the part that is wasted": lambda n: n.rate * n.wasted / 100,
+        "divides by one plus the waste": lambda n: n.rate / (1 + n.wasted / 100),
+        "adds the waste": lambda n: n.rate * (1 + n.wasted / 100),
+    },
+    hint="The share is of what is computed, not of what is new.",
+    solution=lambda n: (
+        [working(capacity.useful_rate, rate=n.rate, wasted=n.wasted / 100)]
+        + [f"That is {format_count(capacity.useful_rate(rate=n.rate, wasted=n.wasted / 100))} tokens a second."]
+    ),
+)
+
+# --- an open question ----------------------------------------------------------------------------
+
+
+def _plan(n: Numbers) -> capacity.Plan:
+    return capacity.plan(
+        geometry(n.model), Parallel(tensor=8), total_bytes=gib(79.11), fraction=0.92, activation_bytes=gib(4)
+    )
+
+
+def _checklist(n: Numbers) -> list[str]:
+    budget, end = _plan(n), _end(n)
+    rank = budget.limiting
+    requests = budget.requests(length=end)
+    return [
+        f"Starts from what a program sees of the GPU, not from its name: {format_bytes(gib(79.11))}.",
+        f"Takes off the weights of this rank, {format_bytes(rank.weight_bytes)}, and names what else must be measured: "
+        "activations at the largest step, logits, graphs, communication buffers.",
+        f"Gets to a pool, {format_bytes(rank.pool_bytes)}, and to blocks, {format_count(budget.blocks)}.",
+        "Asks which rank has the fewest, and what would make one smaller: an uneven split, the output layer, a "
+        "neighbor.",
+        f"Sizes a request at its end, {format_count(end)} positions, and admits {format_count(requests)} of them.",
+        "Says what happens past that number: queue before the engine, or preempt inside it, and who waits in each "
+        "case.",
+        "Doesn't read the printed maximum concurrency as a limit: it is for requests of the longest length.",
+        "Checks latency apart: so many requests in one batch must still meet the time per token.",
+        "Says what to watch: blocks in use, preemptions, tokens computed again, waiting requests.",
+        "Compares cuts: two replicas of four GPUs hold a second copy of the weights but fail apart.",
+    ]
+
+
+node = Problem(
+    id="capacity/node",
+    title="A node for a service",
+    level="design",
+    step=LIMIT,
+    printed={"model": "llama-3.1-70b", "prompt": 3000, "output": 800, "rate": 6},
+    choices={
+        "model": ("llama-3.1-70b", "qwen2.5-72b"),
+        "prompt": (1000, 3000, 8000),
+        "output": (300, 800, 2000),
+        "rate": (2, 6, 15),
+    },
+    ask=lambda n: (
+        f"You get one node of eight H100 80GB for {geometry(n.model).name} in bf16. About {n.rate} requests arrive "
+        "each "
+        f"second, with prompts of {n.prompt:,} tokens and responses of at most {n.output:,}. How do you work out how "
+        "many "
+        "requests the node may hold at once, and what do you do with the next one?"
+    ),
+    checklist=_checklist,
+    hint="Memory first, rank by rank. Then a rule that every admitted request survives.",
+    solution=lambda n: [
+        working(
+            capacity.pool_bytes,
+            total_bytes=gib(79.11),
+            fraction=0.92,
+            weight_bytes=_plan(n).limiting.weight_bytes,
+            activation_bytes=gib(4),
+            graph_bytes=0,
+            communication_bytes=0,
+        ),
+        working(
+            capacity.pool_blocks, pool_bytes=_plan(n).limiting.pool_bytes, block_bytes=_plan(n).limiting.block_bytes
+        ),
+        working(kv_cache.positions_written, prompt=n.prompt, generated=n.output),
+        working(kv_cache.blocks, positions=_end(n), block_tokens=BLOCK),
+        f"That admits {format_count(_plan(n).requests(length=_end(n)))} requests with room to finish.",
+    ],
+)
