@@ -40,13 +40,11 @@ class Recorder:
         self.progress = progress
 
     def attempt(self, setup: str, name: str, parameters: dict, repeat: int, once) -> None:
-        """Call `once(run number)`, which gives (duration in µs, rows), until the machine was quiet meanwhile."""
+        """Call `once(run number)`, which gives duration in µs, foreign share and rows, until the machine was quiet."""
         for attempt in range(recording.ATTEMPTS):
             number = len(self.runs)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            foreign = machine.ForeignShare()
-            duration_us, rows = once(number)
-            share = round(foreign.value(), 4)
+            duration_us, share, rows = once(number)
             accepted = share <= self.limit
             run = {"kind": "run", "run": number, "setup": setup, "name": name, "parameters": parameters}
             run |= {"repeat": repeat, "attempt": attempt, "accepted": accepted, "foreign_share": share}
@@ -104,13 +102,15 @@ def _repeat_runs(
         for run in setup.runs:  # in turn, so that a slow moment falls on all alike
             recorder.progress.set_postfix_str(f"{setup.name}, {run.name}")
 
-            def once(number: int, run=run, repeat=repeat) -> tuple[int, list[dict]]:
+            def once(number: int, run=run, repeat=repeat) -> tuple[int, float, list[dict]]:
                 drawn = run.draw(random.Random(f"{shelf.SEED} {repeat}"))
                 salt = str(number) if run.salted else ""
                 requests = [replace(request, id=f"{number}-{request.id}", salt=salt) for request in drawn]
                 sent = client.run((gateway or engine).url, requests, serial=run.serial)
+                foreign = machine.ForeignShare()
                 origin_ns, rows = asyncio.run(sent)
                 end_ns = time.monotonic_ns()
+                share = foreign.value()
                 time.sleep(SETTLE_S)
                 stamps = asyncio.run(client.stamps(gateway.url)) if gateway else {}
                 for row in rows:
@@ -118,7 +118,7 @@ def _repeat_runs(
                     if gateway:
                         row["gateway"] = {f"{k}_us": (v - origin_ns) // 1000 for k, v in stamps[row["id"]].items()}
                 rows += engine.engine_rows(number, origin_ns, time.monotonic_ns())
-                return (end_ns - origin_ns) // 1000, rows
+                return (end_ns - origin_ns) // 1000, share, rows
 
             recorder.attempt(setup.name, run.name, run.parameters, repeat, once)
 
@@ -133,32 +133,34 @@ STARTS = {
 def record_starts(recorder: Recorder, quick: bool) -> None:
     """Start the engine, from a cold disk and from a warm one, and time each phase up to the first token."""
     compiled = environment.HOME / "cache" / "cold_start"
-    files = [environment.HOME / "venv", environment.HOME / "artifacts" / "target"]
+    files = [environment.HOME / "venv", environment.ROOT / artifacts.TARGET]
 
     for repeat in range(recorder.repeats):
         for name in ("all warm",) if quick else STARTS:
             recorder.progress.set_postfix_str(name)
 
-            def once(number: int, name=name) -> tuple[int, list[dict]]:
+            def once(number: int, name=name) -> tuple[int, float, list[dict]]:
                 if name == "nothing cached":
                     shutil.rmtree(compiled, ignore_errors=True)
                 if name != "all warm":
                     machine.evict([*files, compiled])
-                share = round(machine.cached_share(files), 3)
+                cached = round(machine.cached_share(files), 3)
                 cache = str(compiled.relative_to(environment.ROOT))
                 log = f"start-{number}"
                 caches = {"VLLM_CACHE_ROOT": cache, "TORCHINDUCTOR_CACHE_DIR": cache}
+                foreign = machine.ForeignShare()
                 with engines.vllm(log, shelf.NO_PREFIXES, **caches) as engine:
                     recorder.commands[name] = engine.command
                     first = client.Request(id="first", prompt=client.words(random.Random(number), 64), max_tokens=2)
                     origin_ns, (row,) = asyncio.run(client.run(engine.url, [first]))
+                    share = foreign.value()  # now, for the time of a child's child may be lost when it ends
                     since_spawn_us = (origin_ns - engine.spawned_ns) // 1000
                     marks = engine.marks_us() | {
                         "first request sent": since_spawn_us + row["sent_us"],
                         "first token": since_spawn_us + row["chunk_us"][0],
                     }
-                start = {"kind": "start", "run": number, "state": name, "cached_share": share, "marks_us": marks}
-                return since_spawn_us + row["end_us"], [start]
+                start = {"kind": "start", "run": number, "state": name, "cached_share": cached, "marks_us": marks}
+                return since_spawn_us + row["end_us"], share, [start]
 
             recorder.attempt(name, name, {"state": STARTS[name]}, repeat, once)
 
@@ -220,7 +222,7 @@ def main() -> int:
     print(
         "." if options.quick or not missing else f": about {minutes:.0f} minutes on two quiet cores (Ctrl-C ends it)."
     )
-    artifacts.build(environment.HOME / "artifacts")
+    artifacts.build(environment.ROOT)
     failed = 0
     for which, path in missing.items():
         try:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+FOLDER = ".measure/artifacts"  # from the repository's root, as it stands in every command
+TARGET = f"{FOLDER}/target"  # also the name under which it is served
+DRAFT = f"{FOLDER}/draft"
 WORDS = 8192
 MODEL_SEED = 20261101
 DRAFT_LAYERS = 2
@@ -43,21 +46,19 @@ FACTS = {
 }
 
 
-def build(folder: Path) -> dict[str, Path]:
-    """Paths of target, draft and adapters, built on the first call; a change of FACTS builds them afresh."""
-    paths = {"target": folder / "target", "draft": folder / "draft"}
-    paths |= {f"adapter-{i}": folder / f"adapter-{i}" for i in range(ADAPTERS)}
-    done = folder / "facts.json"
+def build(root: Path) -> None:
+    """Write target, draft and adapters below the repository's root, unless they are there as FACTS has them."""
+    done = root / FOLDER / "facts.json"
     facts = json.dumps(FACTS, sort_keys=True)
-    if not done.is_file() or done.read_text() != facts:
-        folder.mkdir(parents=True, exist_ok=True)
-        done.unlink(missing_ok=True)
-        _write(paths)
-        done.write_text(facts)
-    return paths
+    if done.is_file() and done.read_text(encoding="ascii") == facts:
+        return
+    done.parent.mkdir(parents=True, exist_ok=True)
+    done.unlink(missing_ok=True)
+    _write(root)
+    done.write_text(facts, encoding="ascii")
 
 
-def _write(paths: dict[str, Path]) -> None:
+def _write(root: Path) -> None:
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -73,15 +74,15 @@ def _write(paths: dict[str, Path]) -> None:
     draft = LlamaForCausalLM(LlamaConfig(**SHAPE | {"num_hidden_layers": DRAFT_LAYERS})).to(torch.bfloat16)
     draft.load_state_dict(target.state_dict(), strict=False)  # the draft has no later layers to load
     tokenizer = _tokenizer()
-    for name, model in (("target", target), ("draft", draft)):
-        model.save_pretrained(paths[name])
-        tokenizer.save_pretrained(paths[name])
+    for path, model in ((root / TARGET, target), (root / DRAFT, draft)):
+        model.save_pretrained(path)
+        tokenizer.save_pretrained(path)
     for i in range(ADAPTERS):
         torch.manual_seed(MODEL_SEED + 1 + i)
         linear = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
         config = LoraConfig(r=ADAPTER_RANK, target_modules=linear, init_lora_weights=False, task_type="CAUSAL_LM")
         adapted = get_peft_model(target, config)
-        adapted.save_pretrained(paths[f"adapter-{i}"])
+        adapted.save_pretrained(root / FOLDER / f"adapter-{i}")
         target = adapted.unload()
 
 

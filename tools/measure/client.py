@@ -11,7 +11,7 @@ import random
 import time
 from dataclasses import dataclass, field
 
-from .artifacts import WORDS
+from .artifacts import TARGET, WORDS
 from .recording import to_deltas
 
 TIMEOUT_S = 300  # no single request takes longer on a machine that can record at all
@@ -29,7 +29,7 @@ class Request:
     max_tokens: int
     due_us: int = 0
     role: str = "load"
-    model: str = "target"
+    model: str = TARGET
     held_ms: int = 0
     held_where: str = ""
     read_after_ms: int = 0
@@ -69,7 +69,10 @@ async def run(url: str, requests: list[Request], *, serial: bool = False) -> tup
             raw = [await _send(session, url, request, origin_ns) for request in requests]
         else:
             raw = await asyncio.gather(*(_send(session, url, request, origin_ns) for request in requests))
-    return origin_ns, [_row(request, *stamps) for request, stamps in zip(requests, raw, strict=True)]
+    rows = [_row(request, *stamps) for request, stamps in zip(requests, raw, strict=True)]
+    for row in rows if serial else ():
+        row["due_us"] = row["sent_us"]  # it is due when the one before is answered
+    return origin_ns, rows
 
 
 async def stamps(gateway_url: str) -> dict[str, dict[str, int]]:
@@ -89,7 +92,6 @@ async def _send(session, url: str, request: Request, origin_ns: int) -> tuple[in
         "prompt": request.prompt,
         "max_tokens": request.max_tokens,
         "temperature": 0,
-        "ignore_eos": True,
         "stream": True,
         "stream_options": {"include_usage": True},
     }

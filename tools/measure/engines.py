@@ -15,6 +15,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .artifacts import TARGET
 from .environment import HOME, ROOT
 from .recording import to_deltas
 
@@ -26,7 +27,6 @@ CACHE_TOKENS = 87296  # what vLLM lays out of it for this model in bf16
 BLOCK_TOKENS = 128
 MAX_POSITIONS = 9216  # the longest prompt, 8,192 tokens, and its answer, in whole blocks
 
-TARGET = ".measure/artifacts/target"
 
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -35,6 +35,7 @@ ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": str(CACHE_GIB),
     "VLLM_LOG_STATS_INTERVAL": "0.5",
     "VLLM_LOGGING_CONFIG_PATH": ".measure/logging.json",
+    "VLLM_USE_AOT_COMPILE": "0",  # this build cannot read back what it saves ahead of time; Inductor's own cache works
     "VLLM_CACHE_ROOT": ".measure/cache/vllm",
     "TORCHINDUCTOR_CACHE_DIR": ".measure/cache/inductor",
     "PYTHONWARNINGS": "ignore",
@@ -203,7 +204,7 @@ def vllm(log: str, *options: str, **environment: str) -> Process:
     (HOME / "logging.json").write_text(json.dumps(LOGGING), encoding="ascii")
     port = free_port()
     arguments = (
-        *("-m", "vllm.entrypoints.openai.api_server", "--model", TARGET, "--served-model-name", "target"),
+        *("-m", "vllm.entrypoints.openai.api_server", "--model", TARGET),
         *("--host", "127.0.0.1", "--port", str(port), "--uvicorn-log-level", "warning"),
         *("--max-model-len", str(MAX_POSITIONS)),
         *("--enable-per-request-metrics", "--enable-prompt-tokens-details", "--enable-logging-iteration-details"),

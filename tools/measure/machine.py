@@ -44,7 +44,7 @@ class ForeignShare:
 
     def value(self) -> float:
         busy, everything, own = (now - then for now, then in zip(self._ticks(), self._start, strict=True))
-        return max(0.0, busy - own) / max(1, everything)
+        return round(max(0.0, busy - own) / max(1, everything), 4)
 
     @staticmethod
     def _ticks() -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from . import engines
-from .artifacts import ADAPTER_RANK, ADAPTERS
+from .artifacts import ADAPTER_RANK, ADAPTERS, DRAFT, FOLDER, TARGET
 from .client import Request, poisson, words
 
 SEED = 20261130
@@ -101,7 +101,7 @@ def _load(
 
 
 def _arrivals(quick: bool) -> list[Setup]:
-    count = 8 if quick else 60
+    count = 8 if quick else 54
     runs = []
     for per_s in (4.0,) if quick else (1.5, 2.5, 3.5, 4.5, 6.0, 8.0):
         parameters = {"count": count, "per_s": per_s, "prompt": [128, 384], "output": [32, 96]}
@@ -146,7 +146,7 @@ def _speculation(quick: bool) -> list[Setup]:
 
     setups = []
     for k in (0, 2) if quick else range(6):
-        draft = f'{{"method":"draft_model","model":".measure/artifacts/draft","num_speculative_tokens":{k}}}'
+        draft = f'{{"method":"draft_model","model":"{DRAFT}","num_speculative_tokens":{k}}}'
         speculative = ("--speculative-config", draft, "--per-request-spec-decode-metrics", "detailed") if k else ()
         runs = []
         for batch in (1, 2) if quick else (1, 4, 8):
@@ -166,14 +166,14 @@ BIG_PROMPT = 1536
 
 
 def _adapters(slots: int, on_host: int) -> tuple[str, ...]:
-    modules = [f"adapter-{i}=.measure/artifacts/adapter-{i}" for i in range(ADAPTERS)]
+    modules = [f"adapter-{i}={FOLDER}/adapter-{i}" for i in range(ADAPTERS)]
     sizes = ("--max-loras", str(slots), "--max-cpu-loras", str(on_host), "--max-lora-rank", str(ADAPTER_RANK))
     return ("--enable-lora", *sizes, "--lora-modules", *modules)
 
 
 def _tail_load(rng: random.Random, *, count: int, causes: tuple[str, ...]) -> list[Request]:
     """The same load whatever the causes, so that a run with one differs from the run with none in that alone."""
-    load = _load(rng, count=count, per_s=6.0, prompt=(48, 80), output=(16, 16))
+    load = _load(rng, count=count, per_s=6.0, prompt=(24, 40), output=(12, 12))
     chosen = sorted(rng.sample(range(count), max(1, round(SLOW_SHARE * count))))
     for turn, i in enumerate(chosen):
         if "slow gateway" in causes:
@@ -183,7 +183,8 @@ def _tail_load(rng: random.Random, *, count: int, causes: tuple[str, ...]) -> li
         if "slow client" in causes:
             load[i] = replace(load[i], read_after_ms=HOLD_MS)
         if "adapter loading" in causes:
-            load[i] = replace(load[i], model=f"adapter-{turn % ADAPTERS}")
+            # one token only: here the loading is the cause, not the slower steps of a batch with an adapter in it
+            load[i] = replace(load[i], model=f"adapter-{turn % ADAPTERS}", max_tokens=1)
     if "long prompt" in causes:
         middle = load[count // 2].due_us
         load.append(Request(id="long", role="long", prompt=words(rng, BIG_PROMPT), max_tokens=1, due_us=middle))
@@ -191,7 +192,7 @@ def _tail_load(rng: random.Random, *, count: int, causes: tuple[str, ...]) -> li
 
 
 def _tail(quick: bool) -> list[Setup]:
-    count = 24 if quick else 120
+    count = 24 if quick else 110
     cases = {
         "nothing injected": (),
         "long prompt": ("long prompt",),
@@ -248,9 +249,9 @@ def _prefix(quick: bool) -> list[Setup]:
 
 
 def _adapter_burst(rng: random.Random, *, in_use: int, count: int) -> list[Request]:
-    names = [f"adapter-{i % in_use}" if in_use else "target" for i in range(count)]
+    names = [f"adapter-{i % in_use}" if in_use else "" for i in range(count)]
     return [
-        Request(id=str(i), prompt=words(rng, 64), max_tokens=32, model=name, parameters={"adapter": name})
+        Request(id=str(i), prompt=words(rng, 64), max_tokens=32, model=name or TARGET, parameters={"adapter": name})
         for i, name in enumerate(names)
     ]
 
@@ -273,7 +274,7 @@ def _multi_lora(quick: bool) -> list[Setup]:
 
 
 def _engines(quick: bool) -> list[Setup]:
-    count, per_s, prompt, output = (4, 2.0, (32, 64), (16, 16)) if quick else (20, 1.0, (64, 192), (32, 64))
+    count, per_s, prompt, output = (4, 2.0, (32, 64), (16, 16)) if quick else (16, 1.0, (64, 192), (32, 64))
     parameters = {"count": count, "per_s": per_s, "prompt": list(prompt), "output": list(output)}
     draw = functools.partial(_load, count=count, per_s=per_s, prompt=prompt, output=output)
     setups = []
