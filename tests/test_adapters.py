@@ -550,9 +550,27 @@ def test_admission_keeps_its_limits_and_leaves_nobody_out_for_nothing(queue, slo
 
 def test_expected_running_between_its_bounds():
     popularity = adapters.zipf(adapters=50, exponent=1)
-    runs = [adapters.expected_running(popularity, requests=32, slots=slots, draws=50) for slots in (1, 4, 16, 32)]
+    runs = [adapters.expected_running(popularity, requests=32, slots=slots) for slots in (1, 4, 16, 32)]
     assert runs == sorted(runs)
     assert runs[-1] == 32 and runs[0] > 1
+
+
+def test_with_one_slot_those_run_who_want_what_the_first_wants():
+    popularity = adapters.zipf(adapters=1000, exponent=1)
+    exact = 1 + 63 * sum(share**2 for share in popularity)
+    assert math.isclose(adapters.expected_running(popularity, requests=64, slots=1), exact, rel_tol=0.01)
+
+
+@pytest.mark.parametrize(("weights", "requests", "slots"), [([3, 2, 1], 4, 2), ([5, 1, 1, 1], 5, 1), ([1, 1, 1], 3, 2)])
+def test_expected_running_by_every_queue(weights, requests, slots):
+    """All queues there are, each through the scheduler's rule."""
+    popularity = [weight / sum(weights) for weight in weights]
+    exact = sum(
+        math.prod(popularity[i] for i in queue) * len(adapters.admitted(queue, slots=slots, seats=requests))
+        for queue in product(range(len(weights)), repeat=requests)
+    )
+    ours = adapters.expected_running(popularity, requests=requests, slots=slots, draws=4000)
+    assert math.isclose(ours, exact, rel_tol=0.01)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, combinations
@@ -354,9 +355,12 @@ def admitted(queue: Iterable[int | None], *, slots: int, seats: int) -> tuple[in
 
 
 def expected_running(
-    popularity: Sequence[float], *, requests: int, slots: int, draws: int = 400, seed: int = 0
+    popularity: Sequence[float], *, requests: int, slots: int, draws: int = 1000, seed: int = 0
 ) -> float:
-    """Waiting requests that start at once, on average over drawn queues.
+    """Waiting requests that start at once by the rule of `admitted`, on average over queues.
+
+    Queues are drawn until their slots are taken. From there on a request starts with the joint popularity
+    of the adapters that have one.
 
     Parameters
     ----------
@@ -372,6 +376,7 @@ def expected_running(
     Returns
     -------
     float
+        Good to about 1%.
 
     Raises
     ------
@@ -384,11 +389,18 @@ def expected_running(
     64.0
     """
     _check(popularity)
-    _whole("requests", requests, 1)
-    _whole("draws", draws, 1)
-    draw, sums = random.Random(seed), list(accumulate(popularity))
-    queues = (draw.choices(range(len(sums)), cum_weights=sums, k=requests) for _ in range(draws))
-    return fsum(len(admitted(queue, slots=slots, seats=requests)) for queue in queues) / draws
+    for name, value in (("requests", requests), ("slots", slots), ("draws", draws)):
+        _whole(name, value, 1)
+    draw, sums, last = random.Random(seed), list(accumulate(popularity)), len(popularity) - 1
+    running = []
+    for stratum in range(draws):
+        loaded: set[int] = set()
+        started, point = 0, (stratum + draw.random()) / draws  # first requests spread over all popularities
+        while started < requests and len(loaded) < slots:
+            loaded.add(min(bisect(sums, point), last))
+            started, point = started + 1, draw.random()
+        running.append(started + (requests - started) * fsum(popularity[i] for i in loaded))
+    return fsum(running) / draws
 
 
 def _whole(name: str, value: int, least: int, most: int | None = None) -> None:

@@ -1,0 +1,248 @@
+"""Problems about which adapters requests ask for, and who must wait."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import permutations
+from types import SimpleNamespace as Numbers
+
+from calc import adapters
+from calc.practice._problem import Problem
+from calc.practice.multi_lora._model import TRAFFIC, WAIT, geometry, made
+from calc.units import format_bytes, significant
+
+
+def _queue(n: Numbers) -> list[int | None]:
+    return [None if word == "-" else int(word) for word in n.queue.split()]
+
+
+def _until_the_first_that_waits(n: Numbers) -> int:
+    loaded: set[int] = set()
+    for place, adapter in enumerate(_queue(n)):
+        if adapter is not None and adapter not in loaded:
+            if len(loaded) == n.slots:
+                return place
+            loaded.add(adapter)
+    return len(_queue(n))
+
+
+def _started(n: Numbers) -> tuple[int, ...]:
+    return adapters.admitted(_queue(n), slots=n.slots, seats=len(_queue(n)))
+
+
+starts = Problem(
+    id="multi_lora/starts",
+    title="Who starts",
+    level=1,
+    step=WAIT,
+    # the example in vllm-project/vllm pull request 15422
+    printed={"queue": "- - - 1 3 2 4 5 5 5 5 - - 1 2 3", "slots": 4},
+    choices={
+        "queue": (
+            "1 1 2 3 1 4 2 1 5 1 2 3",
+            "7 - 3 3 5 7 2 2 - 3 7 9",
+            "1 2 3 4 5 6 1 2 1 1 2 3 1",
+            "4 4 4 1 2 4 - 3 1 1 4 5 4 2",
+            "2 9 2 6 2 9 1 9 2 2 6 - 1 2 9",
+            "3 1 4 1 5 9 2 6 5 3 5 8 9 7 9",
+        ),
+        "slots": (1, 2, 3, 4),
+    },
+    ask=lambda n: (
+        f"An engine with {n.slots} slot{'s' * (n.slots > 1)} for adapters starts with these requests waiting, first "
+        "come "
+        f"first; the number is the adapter a request asks for, - is the base model: {n.queue}. There are seats and "
+        "cache "
+        "for all of them. A request whose adapter gets no slot is passed over. How many requests run in the first step?"
+    ),
+    unit="requests",
+    exact=True,
+    answer=lambda n: len(_started(n)),
+    mistakes={
+        "stops at the first request that has to wait": _until_the_first_that_waits,
+        "counts adapters": lambda n: len({_queue(n)[place] for place in _started(n)} - {None}),
+        "starts everyone": lambda n: len(_queue(n)),
+        "leaves out requests for the base model": lambda n: sum(_queue(n)[place] is not None for place in _started(n)),
+    },
+    hint="Hand out slots from the left. Then strike out the requests whose adapter got none.",
+    solution=lambda n: [
+        f"The slots go to adapters {', '.join(dict.fromkeys(str(_queue(n)[p]) for p in _started(n) if _queue(n)[p]))}.",
+        f"Of {len(_queue(n))} requests {len(_queue(n)) - len(_started(n))} ask for others and stay behind: "
+        f"{len(_started(n))} requests run.",
+    ],
+)
+
+
+def _touched(n: Numbers) -> float:
+    popularity = adapters.zipf(adapters=n.adapters, exponent=0)
+    return adapters.expected_distinct(popularity, requests=n.requests) / n.adapters
+
+
+touched = Problem(
+    id="multi_lora/touched",
+    title="How many a batch touches",
+    level=3,
+    step=WAIT,
+    printed={"adapters": 50, "requests": 64},
+    choices={"adapters": (20, 50, 100, 200), "requests": (16, 32, 64, 128)},
+    ask=lambda n: (
+        f"{n.adapters} adapters are equally popular, and {n.requests} requests choose independently. What share of the "
+        "adapters do the requests ask for, on average?"
+    ),
+    unit="x",
+    answer=_touched,
+    mistakes={
+        "gives the share that nobody asks for": lambda n: 1 - _touched(n),
+        "lets no two requests ask for the same": lambda n: min(1.0, n.requests / n.adapters),
+        "gives a request's share of adapters": lambda n: 1 / n.adapters,
+        "gives adapters for each request": lambda n: _touched(n) * n.adapters / n.requests,
+    },
+    hint="One adapter is left out by one request with 1 − 1/N. By all of them?",
+    solution=lambda n: [
+        f"A request asks for another adapter with 1 − 1/{n.adapters}; all {n.requests} do with "
+        f"(1 − 1/{n.adapters})^{n.requests} = {significant(1 - _touched(n))}.",
+        f"So an adapter is asked for with {significant(_touched(n))}: {significant(100 * _touched(n), 3)}% of them, or "
+        f"{significant(_touched(n) * n.adapters, 3)} adapters.",
+    ],
+)
+
+
+def _shares(n: Numbers) -> list[float]:
+    return [weight / sum(n.weights) for weight in n.weights]
+
+
+def _left_out(n: Numbers) -> list[str]:
+    """The ways to miss with two slots: what was asked for last, the other one before it, and what is asked for now."""
+    total = sum(n.weights)
+    lines = []
+    for i, j, k in permutations(range(3)):
+        w = n.weights
+        odds = Fraction(w[i], total) * Fraction(w[j], total - w[i]) * Fraction(w[k], total)
+        lines.append(
+            f"Last {'abc'[i]}, before it {'abc'[j]}, now {'abc'[k]}: "
+            f"{w[i]}/{total} · {w[j]}/{total - w[i]} · {w[k]}/{total} = {significant(float(odds))}."
+        )
+    return lines
+
+
+def _three(n: Numbers) -> float:
+    return adapters.exact_hit_ratio(_shares(n), slots=2)
+
+
+three = Problem(
+    id="multi_lora/three",
+    title="Two slots for three",
+    level=3,
+    step=TRAFFIC,
+    printed={"weights": (6, 3, 2)},
+    choices={"weights": ((6, 3, 2), (4, 2, 1), (8, 1, 1), (5, 3, 2), (3, 2, 1), (10, 5, 1), (2, 1, 1), (9, 4, 2))},
+    ask=lambda n: (
+        f"Independent requests ask for adapters a, b and c in the proportion {':'.join(map(str, n.weights))}. Two "
+        "can be "
+        "resident, and the least recently used one makes room. What share of the requests finds its adapter resident?"
+    ),
+    unit="x",
+    answer=_three,
+    mistakes={
+        "pins the two most popular": lambda n: adapters.pinned_hit_ratio(_shares(n), slots=2),
+        "counts slots over adapters": lambda n: 2 / 3,
+        "gives the share of misses": lambda n: 1 - _three(n),
+        "keeps one slot": lambda n: adapters.exact_hit_ratio(_shares(n), slots=1),
+    },
+    hint="A request misses when it asks for the one that is not among the last two different ones.",
+    solution=lambda n: [
+        *_left_out(n),
+        f"Together they miss {significant(1 - _three(n))}, so {significant(_three(n))} hit: "
+        f"{significant(100 * _three(n), 3)}%.",
+    ],
+)
+
+
+levels = Problem(
+    id="multi_lora/levels",
+    title="Two levels of residents",
+    level=2,
+    step=TRAFFIC,
+    printed={"gpu": 18, "host": 58, "slots": 8, "kept": 100},
+    choices={
+        "gpu": (12, 18, 25, 33, 41),
+        "host": (52, 58, 66, 74, 88),
+        "slots": (4, 8, 16),
+        "kept": (64, 100, 200),
+    },
+    ask=lambda n: (
+        f"A GPU has {n.slots} slots and the host keeps {n.kept} adapters; both drop the least recently used, and every "
+        f"request touches both. A set of {n.slots} alone would hit {n.gpu}% of the requests, a set of {n.kept} alone "
+        f"{n.host}%. What share of the requests loads its adapter from host memory?"
+    ),
+    unit="x",
+    answer=lambda n: (n.host - n.gpu) / 100,
+    mistakes={
+        "takes the two sets to be independent": lambda n: (100 - n.gpu) * n.host / 10_000,
+        "counts loads from the disk too": lambda n: (100 - n.gpu) / 100,
+        "counts what the GPU has as well": lambda n: n.host / 100,
+        "gives the loads from the disk": lambda n: (100 - n.host) / 100,
+    },
+    hint="The last few different adapters are always among the last many. What is on the GPU is in the host too.",
+    solution=lambda n: [
+        f"Whatever hits {n.slots} slots hits {n.kept} as well, so the rest of the host's hits are loads from host "
+        "memory.",
+        f"{n.host}% − {n.gpu}% = {n.host - n.gpu}%, or {significant((n.host - n.gpu) / 100)}; the other "
+        f"{100 - n.host}% come from the disk.",
+    ],
+)
+
+
+def _checklist(n: Numbers) -> list[str]:
+    one = made(n.model, n.rank, "all-linear")
+    return [
+        f"Sizes one adapter first: {format_bytes(one.stored_bytes)} in bf16, so "
+        f"{format_bytes(n.tenants * one.stored_bytes)} "
+        f"for {n.tenants}; asks whether files keep fp32 or whole embeddings.",
+        "Separates what is stored, what the host keeps, what is resident on the GPU and what one batch can mix.",
+        "Sets the slot rank by the highest rank that is served, and knows that every slot pays for it.",
+        "Takes slots out of the cache's memory before counting requests, on each GPU, in the engine's own layout.",
+        f"Measures popularity: how many different adapters {n.concurrent} concurrent requests ask for decides the "
+        "slots.",
+        "Says who waits when slots run out, and gives a favorite adapter no right to starve the others.",
+        "Estimates misses from the hit ratio and the link, and says whether a load stalls the whole batch.",
+        "Routes requests for one adapter to the same replica instead of spreading all adapters over all replicas.",
+        "Merges the few adapters with steady traffic of their own into replicas, and says what that costs in memory.",
+        "Watches adapters in use, waiting for a slot, load time, time to first token by adapter.",
+    ]
+
+
+tenants = Problem(
+    id="multi_lora/tenants",
+    title="Many tenants",
+    level="design",
+    step=WAIT,
+    printed={"model": "llama-3.1-70b", "tenants": 500, "rank": 16, "highest": 64, "concurrent": 64},
+    choices={
+        "model": ("llama-3.1-70b", "llama-3.1-8b", "qwen2.5-72b"),
+        "tenants": (50, 500, 5000),
+        "rank": (8, 16, 32),
+        "highest": (64, 128, 256),
+        "concurrent": (32, 64, 256),
+    },
+    ask=lambda n: (
+        f"{n.tenants:,} customers have fine-tuned {geometry(n.model).name} with LoRA, most with rank {n.rank}, a few "
+        "with "
+        f"rank {n.highest}. At the peak {n.concurrent} requests run at once. Some customers send most of the "
+        "traffic. How do "
+        "you lay out storage, host memory, slots and replicas, and what do you promise a customer who calls once a day?"
+    ),
+    checklist=_checklist,
+    hint="Bytes of one adapter first. Then ask what is stored, kept, resident and active.",
+    solution=lambda n: [
+        f"One adapter of rank {n.rank}: {format_bytes(made(n.model, n.rank, 'all-linear').stored_bytes)}; a slot of "
+        "rank "
+        f"{n.highest}: {format_bytes(made(n.model, n.highest, 'all-linear').stored_bytes)} before it is dealt out.",
+        f"All {n.tenants:,}: {format_bytes(n.tenants * made(n.model, n.rank, 'all-linear').stored_bytes)} on disk.",
+        f"With Zipf popularity 1, {n.concurrent} requests ask for "
+        + significant(
+            adapters.expected_distinct(adapters.zipf(adapters=n.tenants, exponent=1), requests=n.concurrent), 3
+        )
+        + " different adapters on average: that many slots, or some requests wait.",
+    ],
+)

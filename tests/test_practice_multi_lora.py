@@ -1,0 +1,158 @@
+"""Practice of the chapter on many adapters: every answer a second time, from configuration fields and whole numbers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import permutations
+
+import pytest
+
+from calc import practice
+from calc.sources import load_json
+
+BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "F32": 32, "F16": 16, "BF16": 16}
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def config(slug: str) -> dict:
+    facts = load_json("models", f"{slug}.json")["config"]
+    return facts.get("text_config", facts)
+
+
+def shapes(slug: str) -> dict[str, tuple[int, int]]:
+    """Input and output of every projection of one layer, from the configuration's fields."""
+    c = config(slug)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    hidden, wide = c["hidden_size"], c["intermediate_size"]
+    queries = c["num_attention_heads"] * size
+    keys = (c.get("num_key_value_heads") or c["num_attention_heads"]) * size
+    return {
+        **{
+            "q_proj": (hidden, queries),
+            "k_proj": (hidden, keys),
+            "v_proj": (hidden, keys),
+            "o_proj": (queries, hidden),
+        },
+        **{"gate_proj": (hidden, wide), "up_proj": (hidden, wide), "down_proj": (wide, hidden)},
+    }
+
+
+def elements(slug: str, rank: int, names=None) -> int:
+    """Elements of A and B of every adapted matrix, row by row."""
+    total = 0
+    for name, (width, height) in shapes(slug).items():
+        if names is None or name in names:
+            total += sum(width for _ in range(rank)) + sum(rank for _ in range(height))
+    return total * config(slug)["num_hidden_layers"]
+
+
+def targets(n):
+    return ATTENTION if n.targets == "attention" else None
+
+
+def pair(n) -> int:
+    width, height = shapes(n.model)[n.matrix]
+    return n.rank * width + height * n.rank
+
+
+def on_gpu(n) -> int:
+    total = 0
+    for name, (width, height) in shapes(n.model).items():
+        if targets(n) is None or name in targets(n):
+            by_inputs = name in {"o_proj", "down_proj"}
+            a = n.rank * (width // n.ranks if by_inputs else width)
+            b = n.rank * (height if by_inputs else height // n.ranks)
+            total += a + b
+    return total * config(n.model)["num_hidden_layers"] * 2
+
+
+def saved(n) -> int:
+    c = config(n.model)
+    return elements(n.model, n.rank) * 4 + sum(c["vocab_size"] * c["hidden_size"] * 2 for _ in n.saved)
+
+
+def displaced(n) -> int:
+    c = config(n.model)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    token = c["num_hidden_layers"] * (c["num_key_value_heads"] // n.ranks) * size * 2 * 2
+    return n.slots * n.slot_mib * 2**20 // token
+
+
+def base_parameters(slug: str) -> int:
+    """Matrices of the configuration, biases of Qwen2's queries, keys and values, and norms."""
+    c = config(slug)
+    hidden, layers = c["hidden_size"], c["num_hidden_layers"]
+    one = sum(a * b for a, b in shapes(slug).values()) + 2 * hidden
+    if c["model_type"] == "qwen2":
+        one += sum(shapes(slug)[name][1] for name in ("q_proj", "k_proj", "v_proj"))
+    tables = 1 if c["tie_word_embeddings"] else 2
+    return layers * one + tables * c["vocab_size"] * hidden + hidden
+
+
+def started(n) -> int:
+    """Simulate the first step with sets and lists."""
+    slots: list[str] = []
+    running = 0
+    for word in n.queue.split():
+        if word != "-" and word not in slots and len(slots) < n.slots:
+            slots.append(word)
+        running += word == "-" or word in slots
+    return running
+
+
+def touched(n) -> Fraction:
+    """Mean number of different adapters, request by request: the k-th is new if it repeats none of those before."""
+    distinct = Fraction(0)
+    for _ in range(n.requests):
+        distinct += 1 - distinct / n.adapters
+    return distinct / n.adapters
+
+
+def three(n) -> Fraction:
+    """Hits in the stationary order of the two most recent adapters."""
+    total = sum(n.weights)
+    p = [Fraction(w, total) for w in n.weights]
+    return sum(p[i] * p[j] / (1 - p[i]) * (p[i] + p[j]) for i, j in permutations(range(3), 2))
+
+
+SECOND = {
+    "multi_lora/pair": lambda n: pair(n) * BITS[n.element] // 8,
+    "multi_lora/stored": lambda n: elements(n.model, n.rank, targets(n)) * 2,
+    "multi_lora/starts": started,
+    "multi_lora/saved-embedding": saved,
+    "multi_lora/header": lambda n: config(n.model)["num_hidden_layers"] * pair(n) * BITS[n.dtype] // 8,
+    "multi_lora/reserved": lambda n: n.slots * elements(n.model, n.slot_rank) * 2,
+    "multi_lora/displaced": displaced,
+    "multi_lora/step-share": lambda n: Fraction(n.active * elements(n.model, n.rank), base_parameters(n.model)),
+    "multi_lora/levels": lambda n: Fraction(n.host, 100) - Fraction(n.gpu, 100),
+    "multi_lora/on-gpu": on_gpu,
+    "multi_lora/touched": touched,
+    "multi_lora/three": three,
+}
+PROBLEMS = practice.problems("multi_lora")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_printed_answers_are_the_published_ones():
+    """vllm-project/vllm pull request 15422: twelve requests start, where seven did before."""
+    problem = PROBLEMS["multi_lora/starts"]
+    n = problem.draw(0)
+    assert problem.answer(n) == 12
+    assert problem.mistakes["stops at the first request that has to wait"](n) == 7
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("multi_lora/tenants").checklist()) >= 6
