@@ -192,7 +192,7 @@ def _tail_load(rng: random.Random, *, count: int, causes: tuple[str, ...]) -> li
 
 
 def _tail(quick: bool) -> list[Setup]:
-    count = 24 if quick else 110
+    count = 24 if quick else 90
     cases = {
         "nothing injected": (),
         "long prompt": ("long prompt",),
@@ -274,7 +274,7 @@ def _multi_lora(quick: bool) -> list[Setup]:
 
 
 def _engines(quick: bool) -> list[Setup]:
-    count, per_s, prompt, output = (4, 2.0, (32, 64), (16, 16)) if quick else (16, 1.0, (64, 192), (32, 64))
+    count, per_s, prompt, output = (4, 2.0, (32, 64), (16, 16)) if quick else (12, 1.0, (32, 96), (24, 32))
     parameters = {"count": count, "per_s": per_s, "prompt": list(prompt), "output": list(output)}
     draw = functools.partial(_load, count=count, per_s=per_s, prompt=prompt, output=output)
     setups = []
@@ -294,17 +294,17 @@ RECORDINGS = (
     Recording(
         name="chunked_prefill",
         title="A long prompt among streaming requests, at five token budgets and without chunking",
-        minutes=9,
+        minutes=8,
         setups=_chunked_prefill,
     ),
     Recording(
-        name="arrivals", title="Open-loop Poisson arrivals up to and past saturation", minutes=7.5, setups=_arrivals
+        name="arrivals", title="Open-loop Poisson arrivals up to and past saturation", minutes=6.5, setups=_arrivals
     ),
     Recording(name="steps", title="Prefill and decode step times over a grid", minutes=3, setups=_steps),
-    Recording(name="speculation", title="Speculative decoding with a real draft", minutes=6, setups=_speculation),
-    Recording(name="tail", title="One injected cause at a time behind a slow tail", minutes=9, setups=_tail),
+    Recording(name="speculation", title="Speculative decoding with a real draft", minutes=5.5, setups=_speculation),
+    Recording(name="tail", title="One injected cause at a time behind a slow tail", minutes=6.5, setups=_tail),
     Recording(name="cold_start", title="Every phase of a cold start, cold and warm", minutes=6, setups=None),
-    Recording(name="prefix", title="Prefix caching, cold, warm and half warm", minutes=2, setups=_prefix),
-    Recording(name="adapters", title="More adapters than slots", minutes=3, setups=_multi_lora),
-    Recording(name="engines", title="The same work through two engines", minutes=6, setups=_engines),
+    Recording(name="prefix", title="Prefix caching, cold, warm and half warm", minutes=1.5, setups=_prefix),
+    Recording(name="adapters", title="More adapters than slots", minutes=2, setups=_multi_lora),
+    Recording(name="engines", title="The same work through two engines", minutes=5, setups=_engines),
 )
