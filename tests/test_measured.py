@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from measure import engines, environment, recording, shelf
+from measure.__main__ import Recorder, TooBusy
 
 FOLDER = Path(__file__).parent.parent / "data" / "measured"
 FILES = sorted(FOLDER.glob("*.jsonl.gz"))
@@ -189,3 +190,30 @@ def test_the_engines_log_becomes_columns(tmp_path: Path) -> None:
         "elapsed_us": [12500, 12500],
     }
     assert gauge == {"kind": "gauge", "run": 7, "at_us": [700], "running": [3], "waiting": [5], "cache_permille": [15]}
+
+
+class Silent:
+    """A progress bar that shows nothing."""
+
+    def update(self) -> None: ...
+
+    def write(self, text: str) -> None: ...
+
+
+def test_a_busy_repeat_is_recorded_again_and_leaves_only_its_line() -> None:
+    recorder = Recorder(quick=False, progress=Silent())
+    shares = iter([0.4, 0.05, 0.0])
+    for repeat in range(2):
+        recorder.attempt(
+            "one", "load", {}, repeat, lambda number: (5, next(shares), [{"kind": "request", "run": number}])
+        )
+    seen = [(run["run"], run["repeat"], run["attempt"], run["accepted"]) for run in recorder.runs]
+    assert seen == [(0, 0, 0, False), (1, 0, 1, True), (2, 1, 0, True)]
+    assert [row["run"] for row in recorder.rows] == [1, 2]
+
+
+def test_a_machine_that_stays_busy_is_given_up() -> None:
+    recorder = Recorder(quick=False, progress=Silent())
+    with pytest.raises(TooBusy, match="more than 5% of the machine during all 4 attempts"):
+        recorder.attempt("one", "load", {}, 0, lambda number: (5, 0.4, []))
+    assert recorder.rows == []

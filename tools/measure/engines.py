@@ -70,9 +70,13 @@ MARKS = {
 }
 
 
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
 def _end_with_parent() -> None:
     """Ask the kernel to end this child when its parent ends, however that happens."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port() -> int:
