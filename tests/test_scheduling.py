@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calc.scheduling import Request, Scheduler, SchedulerConfig, SchedulingError
+from calc.scheduling import Affine, Request, Scheduler, SchedulerConfig, SchedulingError, run, simulate
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SCENARIOS = ("cont_batch_2slots", "chunked_2048", "chunked_512", "chunked_off", "prefix_cache", "preempt", "spec_k3")
@@ -222,9 +222,20 @@ def test_a_wrong_limit_is_named(change, message):
     ],
 )
 def test_a_request_that_could_never_finish_is_refused(request_, change, message):
-    scheduler = Scheduler(SchedulerConfig(**{"blocks": 100} | change))
-    with pytest.raises(SchedulingError, match=message):
-        scheduler.add(request_)
+    config = SchedulerConfig(**{"blocks": 100} | change)
+    for way in (run, simulate):
+        with pytest.raises(SchedulingError, match=message):
+            way([request_], config, Affine(base_s=1))
+
+
+def test_the_scheduler_itself_lets_it_wait_as_the_engine_does():
+    scheduler = Scheduler(SchedulerConfig(blocks=100))
+    scheduler.add(Request("large", 1600, 1))
+    scheduler.add(Request("small", 16, 1))
+    steps = [scheduler.step() for _ in range(3)]
+    assert [(step.rows, step.waiting) for step in steps] == [((), 2)] * 3
+    with pytest.raises(SchedulingError, match="prompt is 0"):
+        scheduler.add(Request("empty", 0, 1))
 
 
 def test_names_are_distinct_and_samplers_sample():

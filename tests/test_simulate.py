@@ -97,6 +97,18 @@ def test_simulate_equals_run_where_leaping_may_have_to_give_up(workload, step_ti
     assert answer(simulate, requests, config, step_time) == slow
 
 
+def test_an_arrival_behind_the_head_can_let_the_head_in():
+    """Four are present then, so a fair share of the budget is 16 tokens, and 16 tokens need one block, not two."""
+    behind = [Request(name, 1, 1, arrival_s=3.5) for name in "cd"]
+    requests = [Request("a", 40, 8), Request("b", 60, 1, arrival_s=0.5), *behind]
+    config = SchedulerConfig(
+        blocks=5, token_budget=64, long_prefill_threshold=3, adaptive_threshold=True, reserve_prompt=False
+    )
+    times = simulate(requests, config, Affine(base_s=1.0))
+    assert times.wait_s()[:2] == [0, 3.5]
+    assert times == run(requests, config, Affine(base_s=1.0)).times()
+
+
 def test_leaping_gives_up_rather_than_guess():
     requests = [Request(i, 60, 60, priority=i) for i in range(3)]
     for change in ({"policy": "priority"}, {"prefix_caching": True}):
@@ -244,6 +256,15 @@ def test_equal_lengths_leave_static_batches_nothing_to_lose():
     model = Affine(base_s=1.0)
     static = run_static(requests, 4, model).times()
     assert static == run(requests, SchedulerConfig(blocks=100, sequences=4), model).times()
+
+
+def test_a_ledger_shows_itself():
+    requests = [Request("a", 3000, 60)]
+    ledger = run(requests, SchedulerConfig(blocks=1000), Affine(base_s=0.5))
+    html = ledger._repr_html_()
+    assert "<td>a: 2,048</td><td>0</td><td>871</td>" in html  # 3,000 tokens: 999 blocks less 128
+    assert "<td>500 ms</td>" in html
+    assert "61 steps; 21 more follow" in html
 
 
 def test_step_times_by_hand():

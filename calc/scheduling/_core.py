@@ -111,12 +111,12 @@ class Scheduler:
         return not (self.running or self._waiting)
 
     def add(self, request: Request) -> None:
-        """Queue a request.
+        """Queue a request. One that never fits waits forever, as in the engine; `run` refuses it.
 
         Raises
         ------
         SchedulingError
-            If it could never finish, or its name is taken.
+            If a length is wrong, the prompt leaves no room for a response, or its name is taken.
         """
         check(request, self.config)
         if request.name in self._names:
@@ -197,7 +197,7 @@ class Scheduler:
                 return False
             live.table.reserve(slots)
         if live.keys:  # offered at once: the step that fills them runs before anyone could read them
-            live.table.publish(live.keys, min(end, live.known))  # drafts may yet be rejected
+            live.table.publish(live.keys, end)  # drafts have no keys: they may yet be rejected
         return True
 
     def _slots(self, positions: int) -> int:

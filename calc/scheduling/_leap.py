@@ -17,7 +17,7 @@ from operator import mul
 
 from calc.scheduling._clock import StepTime, advance
 from calc.scheduling._ledger import Times
-from calc.scheduling._requests import Request, SchedulerConfig, check, stuck
+from calc.scheduling._requests import Request, SchedulerConfig, check_fits, stuck
 from calc.scheduling._ticks import ticks
 
 FOREVER = 1 << 60
@@ -36,7 +36,7 @@ def leap(requests: Sequence[Request], config: SchedulerConfig, step_time: StepTi
     order = sorted(range(count), key=[r.arrival_s for r in requests].__getitem__)
     ordered = [requests[i] for i in order]
     for request in ordered:
-        check(request, config)
+        check_fits(request, config)
     size, usable, budget, places = config.block_tokens, config.blocks - 1, config.token_budget, config.sequences
     limit, adaptive, chunked = config.long_prefill_threshold, config.adaptive_threshold, config.chunked_prefill
     whole, watermark, first_come = config.reserve_prompt, config.watermark_blocks, config.policy == "fcfs"
@@ -70,7 +70,9 @@ def leap(requests: Sequence[Request], config: SchedulerConfig, step_time: StepTi
                 heappush(waiting, (ordered[seen].priority, ordered[seen].arrival_s, seen))
             seen += 1
 
-        # those who run, in order of admission: decoding sequences one token each, the others a chunk
+        # Those who run: decoding sequences take one token each, the others a chunk. Whoever was admitted found
+        # budget left by everybody before, and nobody's demand grows past that. So only the last one is cut short,
+        # and the order within the group does not matter.
         running = decoding + len(prefills)
         room, reads = budget - decoding, cached
         most = heap[0] // count - step if decoding else FOREVER  # steps until something ends

@@ -6,8 +6,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from calc.notebook import Table
 from calc.scheduling._requests import Request
 from calc.scheduling._ticks import seconds, ticks
+from calc.units import format_count, format_seconds
+
+SHOWN = 40  # steps that a notebook prints
 
 
 class Row(NamedTuple):
@@ -200,3 +204,14 @@ class Ledger:
     def idle_slots(self, slots: int) -> int:
         """Places times steps that held no row, out of that many places in each step."""
         return sum(slots - len(step.rows) for step in self.steps)
+
+    def _repr_html_(self) -> str:
+        columns = ("Step", "Start", "Takes", "Tokens of each request", "Wait", "Free blocks")
+        rows = []
+        for step, start, end in zip(self.steps[:SHOWN], self.starts, self.ends, strict=False):
+            scheduled = ", ".join(f"{row.name}: {format_count(row.tokens)}" for row in step.rows)
+            times = format_seconds(seconds(start)), format_seconds(seconds(end - start))
+            counts = format_count(step.waiting), format_count(step.free_blocks)
+            rows.append((str(step.index), *times, scheduled or "none, only preempts", *counts))
+        more = f"; {len(self.steps) - SHOWN:,} more follow" if len(self.steps) > SHOWN else ""
+        return Table(columns, rows, f"{len(self.steps):,} steps{more}")._repr_html_()

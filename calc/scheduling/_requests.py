@@ -148,22 +148,33 @@ class SchedulerConfig:
 
 
 def check(request: Request, config: SchedulerConfig) -> None:
-    """Refuse a request that could never finish.
+    """Refuse a request that no engine would take.
 
     Raises
     ------
     SchedulingError
-        If a length is not a positive whole number, the prompt leaves no room for a response, or the
-        whole sequence doesn't fit in the pool: the scheduler would wait for it forever.
+        If a length is not a positive whole number, the arrival not a time, or the prompt leaves no room
+        for a response.
     """
-    where = f"request {request.name!r}"
-    prompt = request.prompt_tokens
+    where, prompt = f"request {request.name!r}", request.prompt_tokens
     _whole(where, "prompt", prompt, 1)
     _whole(where, "output", request.output, 1)
     if not (math.isfinite(request.arrival_s) and request.arrival_s >= 0):
         raise SchedulingError(f"{where}: arrival_s is {request.arrival_s!r}, wanted a time of at least 0")
     if prompt >= config.max_positions:
         raise SchedulingError(f"{where}: {prompt} prompt tokens leave no room below {config.max_positions} positions")
+
+
+def check_fits(request: Request, config: SchedulerConfig) -> None:
+    """Refuse a request that an engine would take, and never finish.
+
+    Raises
+    ------
+    SchedulingError
+        As `check`; also if the whole sequence doesn't fit in the pool, or its prompt must be cut and may not.
+    """
+    check(request, config)
+    where, prompt = f"request {request.name!r}", request.prompt_tokens
     positions = min(prompt + request.output - 1 + config.draft_slots, config.max_positions)  # the last is not written
     needed, usable = -(-positions // config.block_tokens), config.blocks - 1
     if needed > usable:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from calc.scheduling._clock import StepTimeLike, duration
 from calc.scheduling._core import Sampler, Scheduler
 from calc.scheduling._ledger import Ledger, Row, Step
-from calc.scheduling._requests import Request, SchedulerConfig, SchedulingError, check, stuck
+from calc.scheduling._requests import Request, SchedulerConfig, SchedulingError, check, check_fits, stuck
 from calc.scheduling._ticks import ticks
 
 
@@ -53,6 +53,8 @@ def run(
     [0.03, 0.025]
     """
     requests = tuple(requests)
+    for request in requests:
+        check_fits(request, config)
     scheduler = Scheduler(config, sampler)
     arrivals = sorted(requests, key=lambda request: request.arrival_s)
     at = [ticks(request.arrival_s) for request in arrivals]
