@@ -583,3 +583,43 @@ def test_a_rule_refuses_what_it_cannot_promise():
             Promises(blocks, block_tokens=16)
     with pytest.raises(CalcError, match="it never fits"):
         run(5, [Arrival(0, Request("x", 100, 1), limit=1)], rule=True)
+
+
+# --- odd pastes and empty plans -------------------------------------------------------------------
+
+
+def test_a_pasted_list_may_have_lost_its_number_sign():
+    """Markdown turns "# GPU blocks" into a heading."""
+    assert read_log("GPU blocks: 1952, # CPU blocks: 2048").get("blocks").value == 1952
+
+
+def test_a_log_of_an_empty_cache_is_no_division_by_zero():
+    log = read_log(
+        "Available KV cache memory: 0.00 GiB\nGPU KV cache size: 0 tokens\n"
+        "Maximum concurrency for 131,072 tokens per request: 0.00x"
+    )
+    found = reconcile(log, model=load("llama-3.1-8b"))
+    assert found.bytes_per_token is None and found.verdict("maximum concurrency") == "derived"
+
+
+def test_a_longest_sequence_of_nothing_is_refused():
+    with pytest.raises(CalcError, match="longest sequence of 0 tokens"):
+        read_log("GPU KV cache size: 64 tokens\nMaximum concurrency for 0 tokens per request: 1.00x")
+
+
+@pytest.mark.parametrize(("prompt", "output", "says"), [(131_072, 1, "Not one"), (65_536, 32_768, "none are sure")])
+def test_the_panel_says_when_nothing_fits(prompt, output, says):
+    panel = capacity.capacity_panel(
+        model="llama-3.1-70b",
+        accelerator="l40s",
+        tensor=2,
+        pipeline=2,
+        percent=92,
+        weights="bf16",
+        element="bf16",
+        workspace_gib=1,
+        sequences=1024,
+        prompt=prompt,
+        output=output,
+    )
+    assert says in panel.meaning

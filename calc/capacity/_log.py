@@ -44,7 +44,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("available", r"the rest of the memory reserved for KV Cache is " + _GIB),
     ("available", r"available_kv_cache_memory\s{1,8}" + _GIB),
     ("available", r"kv_cache_size=" + _GIB),
-    ("blocks", r"# (?:GPU|cuda|CUDA|rocm|ROCm) blocks: " + _N + r"(?!\w)"),
+    ("blocks", r"(?:GPU|cuda|CUDA|rocm|ROCm) blocks: " + _N + r"(?!\w)"),
     ("tokens", r"KV cache size: " + _N + r" tokens"),
     ("length", r"Maximum concurrency for " + _N + r" tokens per request"),
     ("concurrency", r"tokens per request: " + _N + r"x"),
@@ -171,6 +171,8 @@ def read_log(text: str) -> StartupLog:
         if len(values) > 1:
             few = " and ".join(f"{v:,}" for v in sorted(values)[:2])
             raise CalcError(f"the log gives {name} as {few}: paste the lines of one engine and one start")
+    if any(f.name == "length" and not f.value for f in facts):
+        raise CalcError("the log gives a longest sequence of 0 tokens: paste the lines of a start that came up")
     return StartupLog(facts)
 
 

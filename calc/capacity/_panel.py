@@ -8,7 +8,7 @@ from calc.capacity._parallel import Parallel
 from calc.capacity._plan import plan
 from calc.models import load
 from calc.panel import Panel, Row
-from calc.units import UNITS, format_bytes, format_count, significant
+from calc.units import UNITS, counted, format_bytes, format_count, significant
 from calc.working import working
 
 WEIGHTS = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5}  # bytes per parameter, without scales
@@ -83,7 +83,7 @@ def capacity_panel(
         Row("What runs beside them, logits included", format_bytes(rank.activation_bytes)),
         Row("Its pool for the cache", format_bytes(rank.pool_bytes), keep=True),
         Row("Blocks that every rank has", format_count(budget.blocks)),
-        Row("Stranded on the other ranks", format_bytes(budget.stranded_bytes - rank.stranded_bytes)),
+        Row("Stranded on the other ranks", format_bytes(sum(r.stranded_bytes for r in budget.ranks if not r.limits))),
         Row("Such requests, counted by their prompts", format_count(now)),
         Row("… counted with room to finish", format_count(finish), keep=True),
     )
@@ -106,9 +106,12 @@ def capacity_panel(
         f"{f'Each of {parallel.gpus} GPUs' if many else 'The GPU'} keeps about {share}% of its memory for the cache. "
     )
     meaning += (
-        f"Prompts alone would admit {format_count(now)} such requests; {format_count(finish)} can finish."
+        "Not one such request fits, not even by its prompt."
+        if not now
+        else f"Prompts alone would admit {counted(now, 'such request')}; {format_count(finish) if finish else 'none'} "
+        f"{'is' if finish == 1 else 'are'} sure to finish."
         if now != finish
-        else f"That is {format_count(finish)} such request{'' if finish == 1 else 's'}, by prompts and to the end."
+        else f"That is {counted(finish, 'such request')}, by prompts and to the end."
     )
     return Panel(rows, lines, meaning, _LEFT_OUT)
 

@@ -66,7 +66,7 @@ class Reconciliation:
 
     def _repr_html_(self) -> str:
         rows = [(c.name, c.printed or "–", c.computed or "–", c.verdict, c.note + _where(c.lines)) for c in self.checks]
-        columns = ("What", "The log says", "The arithmetic says", "", "Why")
+        columns = ("What", "The log says", "The arithmetic says", "Verdict", "Why")
         return Table(columns, rows, "A start-up log, line by line")._repr_html_()
 
     def __repr__(self) -> str:
@@ -265,8 +265,8 @@ def _cache(
     if tokens and least is not None and (length or layout.invertible):
         checks.append(_tokens(least, most, needed, tokens, length, block_tokens, layout))
     per_token = None
-    if available and (tokens or blocks):
-        source = tokens or blocks
+    source = tokens or blocks
+    if available and source and source.value:
         per_token = available.value / (source.value if tokens else source.value * block_tokens)
         stretch = needed * block_tokens / length.value if tokens and length and layout.invertible else 1.0
         lines = tuple(dict.fromkeys((available.line, source.line)))
@@ -310,7 +310,8 @@ def _tokens(
         agrees = shown[0] <= printed.value <= shown[1]
     if not agrees:
         off = printed.value / ((shown[0] + shown[1]) / 2) if shown[1] else 0
-        note += f": {significant(100 * (off - 1), 2)}% off" if 0.5 < off < 2 else ": another cache type or another cut"
+        change = f"{significant(100 * abs(off - 1), 2)}% {'more' if off > 1 else 'fewer'} than that"
+        note += f": the log has {change}" if 0.5 < off < 1.9 else ": another cache type or another cut"
         note += ", as where another rank has less memory" if 0.5 < off < 1 else ""
     verdict = AGREES if agrees else DIFFERS
     return Check("cache size, tokens", format_count(printed.value), _span(*shown), verdict, note, (printed.line,))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from calc.capacity import Plan, RankBudget, Served
 from calc.figures import BLUE, GIB, GREY, INK, ORANGE, PURPLE, Picture, canvas, picture
-from calc.units import format_bytes, format_count, significant
+from calc.units import counted, format_bytes, format_count, significant
 
 LIGHT = "#c9c9c9"
 
@@ -106,7 +106,7 @@ def two_rules(*, served: Mapping[str, Served], blocks: int) -> Picture:
     axes.text(
         longest,
         blocks * 1.01,
-        f"the pool, {format_count(blocks)} block{'' if blocks == 1 else 's'}",
+        f"the pool, {counted(blocks, 'block')}",
         va="bottom",
         ha="right",
     )
@@ -139,10 +139,10 @@ def cliff(*, shares: Sequence[float], served: Sequence[Served]) -> Picture:
     figure, (work, wait) = canvas(2.3, 2)
     percent = [100 * s for s in shares]
     wasted = [100 * run.wasted for run in served]
-    stalls = [max(run.stalls.values()) for run in served]
+    pauses = [max(run.stalls.values()) - 1 for run in served]  # 0 where no token comes late
     for axes, values, title in (
         (work, wasted, "tokens computed again, %"),
-        (wait, stalls, "longest pause in a response, steps"),
+        (wait, pauses, "longest pause in a response, steps"),
     ):
         axes.plot(percent, values, "o-", color=ORANGE, ms=3.5)
         axes.axvline(100, color=INK, lw=0.8, ls=(0, (4, 3)))
@@ -150,8 +150,8 @@ def cliff(*, shares: Sequence[float], served: Sequence[Served]) -> Picture:
         axes.set_title(title, fontsize=8.5, loc="left")
     alt = "As the pool shrinks below the peak need: " + "; ".join(
         f"at {significant(p, 3)}% {significant(w, 2)}% of the tokens are computed again and the longest pause is "
-        f"{format_count(s)} step{'' if s == 1 else 's'}"
-        for p, w, s in zip(percent, wasted, stalls, strict=True)
+        f"{counted(s, 'step')}"
+        for p, w, s in zip(percent, wasted, pauses, strict=True)
     )
     caption = (
         "Admission by present use, the same arrivals, smaller and smaller pools. With room to finish both stay flat."

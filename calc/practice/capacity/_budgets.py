@@ -24,7 +24,7 @@ pool = Problem(
     title="What is left",
     level=1,
     step=POOL,
-    printed={"total": 79.11, "percent": 92, "weights": 16.43, "activations": 2.0, "graphs": 1.0, "buffers": 1.0},
+    printed={"total": 93.1, "percent": 90, "weights": 30.2, "activations": 3.6, "graphs": 0.6, "buffers": 1.9},
     choices={
         "total": (44.31, 79.11, 93.1, 178.35),
         "percent": (85, 90, 92, 95),
@@ -80,7 +80,7 @@ blocks = Problem(
     title="Blocks in the pool",
     level=1,
     step=POOL,
-    printed={"model": "llama-3.1-70b", "ranks": 8, "pool": 52, "block": 16},
+    printed={"model": "qwen3-32b", "ranks": 2, "pool": 37.5, "block": 32},
     choices={"model": ALIKE, "ranks": (2, 4, 8), "pool": (20, 37.5, 52, 110), "block": (16, 32, 64)},
     ask=lambda n: (
         f"{described(n)}. It runs on {n.ranks} tensor-parallel ranks with a bf16 cache, and each rank has {n.pool} "

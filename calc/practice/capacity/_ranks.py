@@ -89,7 +89,7 @@ experts = Problem(
     title="Copied attention, dealt experts",
     level=3,
     step=CUTS,
-    printed={"model": "deepseek-v3", "gpus": 8},
+    printed={"model": "kimi-k2", "gpus": 8},
     choices={
         "model": ("deepseek-v3", "kimi-k2", "qwen3-235b-a22b", "qwen3-30b-a3b", "mixtral-8x7b"),
         "gpus": (2, 4, 8),

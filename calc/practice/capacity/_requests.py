@@ -62,7 +62,7 @@ tax = Problem(
     title="Computed twice",
     level=1,
     step=RULES,
-    printed={"rate": 1000, "wasted": 32.2},
+    printed={"rate": 2400, "wasted": 23},
     choices={"rate": (1000, 2400, 8500), "wasted": (10, 23, 32.2, 57.9)},
     ask=lambda n: (
         f"A server computes {n.rate:,} tokens a second. Its cache is too small, and {n.wasted}% of them recompute what "
@@ -118,7 +118,7 @@ node = Problem(
     title="A node for a service",
     level="design",
     step=LIMIT,
-    printed={"model": "llama-3.1-70b", "prompt": 3000, "output": 800, "rate": 6},
+    printed={"model": "qwen2.5-72b", "prompt": 8000, "output": 300, "rate": 2},
     choices={
         "model": ("llama-3.1-70b", "qwen2.5-72b"),
         "prompt": (1000, 3000, 8000),
