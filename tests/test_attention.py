@@ -340,6 +340,20 @@ def test_panel_expands_a_latent_and_knows_windows_and_arithmetic_bounds():
     assert row(windowed, "Attention arithmetic of the next token") == f"{flop / 1e9:.3f} GFLOP"
 
 
+def test_panel_says_whose_numbers_it_puts_in_and_when_a_model_was_not_made_for_so_many():
+    working = panel(model="gemma-2-27b", ranks=16, positions=8192)
+    assert [line.partition(":")[0] for line in working["working"]] == [
+        "23 window layers, each of 16 ranks",
+        "23 full layers, each of 16 ranks",
+        "Attention, each of 16 ranks",
+    ]
+    assert "n_rank" in working["working"][-1]
+    assert "n_rank" not in "".join(panel(ranks=1)["working"])
+    assert "made for" not in working["meaning"]
+    longer = panel(model="gemma-2-27b", positions=8193)
+    assert "Gemma-2-27B was made for 8,192 positions; this is more." in longer["meaning"]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

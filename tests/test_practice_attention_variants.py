@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace as Numbers
 
 import pytest
 
@@ -123,12 +124,12 @@ def test_answer_equals_second_derivation(id):
         assert problem.answer(n) == pytest.approx(float(SECOND[id](n)), rel=1e-12), (seed, n)
 
 
-def test_printed_answers_are_the_published_ones():
-    """DeepSeek-V2, table 1, and the keys and values that llama.cpp issue 11397 prints for a layer of DeepSeek-R1."""
-    heads = practice.problem("attention_variants/latent-in-heads")
-    assert heads.problem.answer(heads.numbers) == 2.25
-    wide = practice.problem("attention_variants/expanded")
-    assert wide.problem.answer(wide.numbers) == 8192 * 61 * (24_576 + 16_384) * 2
+def test_answers_are_the_published_ones():
+    """DeepSeek-V2, table 1, and the keys and values that llama.cpp 11397 prints for a layer of DeepSeek-R1."""
+    heads = practice.problem("attention_variants/latent-in-heads").problem
+    assert heads.answer(Numbers(latent=512, rope=64, head_dim=128)) == 2.25
+    wide = practice.problem("attention_variants/expanded").problem
+    assert wide.answer(Numbers(model="deepseek-v3", positions=8192)) == 8192 * 61 * (24_576 + 16_384) * 2
 
 
 def test_chapter_has_easy_hard_and_design_problems():

@@ -10,7 +10,7 @@ from calc.hardware import accelerator
 from calc.kv_cache import formula_of, layout, resident_bytes, resident_positions
 from calc.models import FixedState, LatentAttention, ModelGeometry, load
 from calc.panel import Panel, Row
-from calc.units import CalcError, format_bytes, format_decimal, plain, significant
+from calc.units import CalcError, counted, format_bytes, format_count, format_decimal, plain, significant
 from calc.working import working
 
 HEADS = ("as published", "one KV head for each query head", "one KV head for all")
@@ -68,10 +68,17 @@ def attention_panel(
         Row(f"Arithmetic intensity of attention{each}", format_decimal(intensity, "FLOP/B"), keep=True),
         Row(f"What {chip.name} does while it reads a byte", format_decimal(balance, "FLOP/B")),
     )
-    lines = [formula_of(m, layers=layers, element=element, ranks=ranks) for m, layers in kinds]
-    lines.append(intensity_of(mixer, element=element, ranks=ranks))
-    text = tuple(working(function, **arguments).text for function, arguments in lines)
-    return Panel(rows, text, f"{_kind(mixer)} {_meaning(intensity, balance)}", _LEFT_OUT)
+    names = {"kv_heads": "kv_heads_per_rank"} if ranks > 1 else {}
+    lines = [
+        (counted(layers, f"{m.kind} layer"), formula_of(m, layers=layers, element=element, ranks=ranks))
+        for m, layers in kinds
+    ]
+    lines.append(("Attention", intensity_of(mixer, element=element, ranks=ranks)))
+    text = tuple(f"{what}{each}: {working(formula, names=names, **numbers).text}" for what, (formula, numbers) in lines)
+    meaning = f"{_kind(mixer)} {_meaning(intensity, balance)}"
+    if geometry.max_positions and positions > geometry.max_positions:
+        meaning += f" {geometry.name} was made for {format_count(geometry.max_positions)} positions; this is more."
+    return Panel(rows, text, meaning, _LEFT_OUT)
 
 
 def _call(formula: tuple[Callable, dict]) -> float:
@@ -99,8 +106,8 @@ def _read(mixer: object, positions: int) -> int:
 
 def _kind(mixer: object) -> str:
     kind = sharing(mixer)
-    shared = "one latent" if kind == "MLA" else f"{mixer.kv_heads} KV head{'s' if mixer.kv_heads > 1 else ''}"
-    asked = f"{mixer.query_heads} query head{'s' if mixer.query_heads > 1 else ''}"
+    shared = "one latent" if kind == "MLA" else counted(mixer.kv_heads, "KV head")
+    asked = counted(mixer.query_heads, "query head")
     return f"{KINDS[kind].capitalize()}: {asked} and {shared} in a layer."
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from calc.attention import kv_head_of
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
 from calc.models import FullAttention, LatentAttention
-from calc.units import UNITS, format_bytes, format_count, significant
+from calc.units import UNITS, counted, format_bytes, format_count, significant
 
 KIB = UNITS["KiB"].factor
 LIGHT = "#c9c9c9"
@@ -40,10 +40,11 @@ def shared_heads(
         latent = isinstance(layer, LatentAttention)
         kept_heads = 1 if latent else layer.kv_heads
         elements = layer.latent_dim + layer.rope_dim if latent else layer.kv_heads * (layer.key_dim + layer.value_dim)
-        what = "one latent and rotary key" if latent else f"{kept_heads} KV head{'s' if kept_heads > 1 else ''}"
+        what = "one latent and rotary key" if latent else counted(kept_heads, "KV head")
         size = format_bytes(bytes_per_position[rule])
         axes.text(0, top + 0.45, rule, va="bottom", weight="bold")
-        axes.text(full, top + 0.45, f"{what}: {format_count(elements)} elements, {size}", ha="right", va="bottom")
+        kept = f"{what}: {format_count(elements)} elements a layer, {size} in all"
+        axes.text(full, top + 0.45, kept, ha="right", va="bottom")
         pitch = full / layer.query_heads
         boxes(
             axes, [(head * pitch, top - 0.3, 0.8 * pitch, 0.5) for head in range(layer.query_heads)],
@@ -54,7 +55,7 @@ def shared_heads(
             kv_head_of(query_head=head, query_heads=layer.query_heads, kv_heads=kept_heads)
             for head in range(layer.query_heads)
         ]
-        ends = [((head + 0.4) * pitch, (kept + 0.5) * group - 0.1 * pitch) for head, kept in enumerate(reads)]
+        ends = [((head + 0.4) * pitch, (read + 0.5) * group - 0.1 * pitch) for head, read in enumerate(reads)]
         lines = np.array([((a, top - 0.35), (b, top - 1.5), (np.nan, np.nan)) for a, b in ends]).reshape(-1, 2)
         axes.plot(*lines.T, color=GREY, lw=0.3)
         middles = [(head + 0.5) * group - 0.1 * pitch for head in range(kept_heads)]
@@ -64,10 +65,10 @@ def shared_heads(
         else:
             _kept(axes, middles, layer.key_dim, top - 1.6, BLUE)
             _kept(axes, middles, layer.value_dim, top - 1.6 - HEIGHT, ORANGE)
-        said.append(f"{rule}: {what}, {format_count(elements)} elements a layer, {size} in all")
+        said.append(f"{rule}: {kept}")
     axes.set(xlim=(-0.01 * full, 1.01 * full), ylim=(-5.2 * len(layers) + 1.9, 1.5))
     axes.set_axis_off()
-    heads = f"{first.query_heads} query head{'s' if first.query_heads > 1 else ''}"
+    heads = counted(first.query_heads, "query head")
     alt = f"{heads} of a layer of {model} and what they read. {'; '.join(said)}."
     caption = (
         f"One position in a layer of {model}: its {heads} above, what they read and the cache keeps below. Areas are "
@@ -154,6 +155,6 @@ def intensities(
         f"{name} {significant(alone, 3)}" + (many.format(significant(each, 3)) if each and ranks > 1 else "")
         for name, (alone, each) in models.items()
     )
-    ring = f"; rings: on one of {ranks} ranks, where that differs" if ranks > 1 else ""
+    ring = f"; rings: on one of {ranks} ranks, where that differs and the model runs" if ranks > 1 else ""
     caption = f"Dots: the whole layer{ring}. Left of the dashed line, attention waits for memory. Derived."
     return picture(figure, alt=alt, caption=caption)

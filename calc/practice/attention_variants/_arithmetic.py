@@ -63,7 +63,7 @@ idle_factor = Problem(
     title="An idle chip",
     level=2,
     step=ARITHMETIC,
-    printed={"model": "llama-3.1-70b", "element": "bf16", "ranks": 16, "chip": "h100-sxm"},
+    printed={"model": "qwen3-235b-a22b", "element": "bf16", "ranks": 16, "chip": "h200-sxm"},
     choices={
         "model": (*GROUPED, *LATENTS),
         "element": ("bf16", "fp8"),
@@ -169,7 +169,7 @@ kv_weights = Problem(
     title="Weights that sharing saves",
     level=2,
     step=ALONE,
-    printed={"model": "llama-3.1-70b"},
+    printed={"model": "qwen3-32b"},
     choices={"model": GROUPED},
     ask=lambda n: (
         f"{described(n.model)}, and a hidden size of {geometry(n.model).hidden:,}. Its weights are bf16. How much "

@@ -43,7 +43,7 @@ copies = Problem(
     title="How often is it stored?",
     level=1,
     step=RANKS,
-    printed={"model": "qwen3-235b-a22b", "ranks": 16},
+    printed={"model": "qwen3-32b", "ranks": 32},
     choices={"model": (*GROUPED, *LATENTS), "ranks": (4, 8, 16, 32)},
     possible=_dealt,
     ask=lambda n: (
@@ -76,7 +76,7 @@ rank_ratio = Problem(
     title="Latent against heads, on one GPU",
     level=2,
     step=RANKS,
-    printed={"latent": "deepseek-v3", "model": "llama-3.1-70b", "element": "bf16", "ranks": 8},
+    printed={"latent": "kimi-k2", "model": "qwen3-32b", "element": "bf16", "ranks": 16},
     choices={"latent": LATENTS, "model": GROUPED, "element": ("bf16", "fp8"), "ranks": (2, 4, 8, 16)},
     possible=lambda n: _dealt(n) and mixer(n.latent).query_heads % n.ranks == 0,
     ask=lambda n: (

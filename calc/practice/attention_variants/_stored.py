@@ -31,7 +31,7 @@ as_multi_head = Problem(
     title="Without sharing",
     level=1,
     step=STORED,
-    printed={"model": "llama-3.1-70b", "element": "bf16"},
+    printed={"model": "mixtral-8x22b", "element": "bf16"},
     choices={"model": GROUPED, "element": ("bf16", "fp8")},
     ask=lambda n: (
         f"{described(n.model)}. The cache is {n.element}. What would one token leave in it, all layers together, if "
@@ -59,8 +59,7 @@ latent_in_heads = Problem(
     title="A latent in heads",
     level=1,
     step=STORED,
-    # DeepSeek-V2's widths, which its authors give as 2.25 groups
-    printed={"latent": 512, "rope": 64, "head_dim": 128},
+    printed={"latent": 384, "rope": 32, "head_dim": 80},
     choices={
         "latent": (128, 256, 384, 512, 768, 1024),
         "rope": (16, 32, 64, 128),
@@ -122,7 +121,7 @@ expanded = Problem(
     title="An engine without latents",
     level=2,
     step=LATENT,
-    printed={"model": "deepseek-v3", "positions": 8192},
+    printed={"model": "kimi-k2", "positions": 32_768},
     choices={"model": LATENTS, "positions": (2048, 4096, 8192, 10_000, 32_768, 65_536, 131_072)},
     possible=within_context,
     ask=lambda n: (
