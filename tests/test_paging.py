@@ -11,6 +11,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from calc import paging
 from calc.paging import BlockPool, BlockTable, LayerPages, Medium, OutOfBlocks, PagingError, block_keys
+from calc.panel import render
+from calc.sources import load_json
 from calc.units import CalcError
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -348,3 +350,100 @@ class Paging(RuleBasedStateMachine):
 
 TestPaging = Paging.TestCase
 TestPaging.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+# --- the panel ---
+
+INPUTS = {
+    "model": "llama-3.1-70b",
+    "element": "bf16",
+    "ranks": 8,
+    "pool_gib": 40,
+    "block_tokens": 16,
+    "positions": 1300,
+    "reserved": 8192,
+    "drafter": "none or n-gram",
+}
+
+
+def panel(**changes):
+    return json.loads(render("calc.paging:paging_panel", json.dumps(INPUTS | changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "fit", "found", "says"),
+    [
+        ({}, "entry 81 of the table, place 3", "799 against 128", "1,296 positions", "6.24 times as many"),
+        ({"drafter": "EAGLE or MTP"}, "entry 81 of the table, place 3", "799 against 128", "1,280 positions", "6.24"),
+        ({"block_tokens": 2096}, "entry 0 of the table, place 1,299", "500 against 128", "0 positions", "all of it is"),
+        ({"reserved": 1300}, "entry 81 of the table, place 3", "799 against 806", "1,296 positions", "fewer than"),
+        (
+            {"block_tokens": 1, "reserved": 1300},
+            "entry 1,299 of the table, place 0",
+            "806 against 806",
+            "1,299",
+            "as many as",
+        ),
+        ({"positions": 16384, "reserved": 131072, "pool_gib": 1}, "entry 1,023", "1 against 0", "16,368", "hold none"),
+        (
+            {"positions": 16384, "reserved": 131072, "pool_gib": 1, "ranks": 1},
+            "entry 1,023",
+            "0 against 0",
+            "16,368",
+            "not one",
+        ),
+    ],
+)
+def test_panel_numbers(changes, place, fit, found, says):
+    answer = panel(**changes)
+    rows = {row["label"]: row["text"] for row in answer["rows"]}
+    assert rows["The newest position"].startswith(place)
+    assert rows["Sequences that fit, blocks against reservations"] == fit
+    assert rows["Found if the same prompt comes again"].startswith(found)
+    assert says in answer["meaning"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reserved": 1299}, "raise it"),
+        ({"drafter": "any"}, "use one of"),
+        ({"block_tokens": 0}, "block_tokens"),
+        ({"pool_gib": 0}, "pool_gib"),
+    ],
+)
+def test_panel_names_what_is_impossible(changes, message):
+    answer = panel(**changes)
+    assert not answer["ok"]
+    assert message in answer["error"]
+
+
+# --- shares ---
+
+
+@given(st.integers(1, 50), st.integers(1, 20), st.integers(1, 50), st.sampled_from([1, 4, 16]))
+def test_sharing_saving_is_what_forks_save(full_blocks, sequences, more_blocks, block_tokens):
+    prompt, whole = full_blocks * block_tokens, (full_blocks + more_blocks) * block_tokens
+    saved = paging.fork_saving(prompt=prompt, sequences=sequences, block_tokens=block_tokens)
+    share = paging.sharing_saving(shared=prompt / whole, sequences=sequences)
+    assert share == pytest.approx(saved / (sequences * whole / block_tokens))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 3000))
+def test_entry_and_place_give_the_position_back(position, block_tokens):
+    entry = paging.logical_block(position=position, block_tokens=block_tokens)
+    place = paging.block_offset(position=position, logical_block=entry, block_tokens=block_tokens)
+    assert 0 <= place < block_tokens
+    assert entry * block_tokens + place == position
+
+
+def test_recorded_walk_that_ships_is_the_recording():
+    shipped, record = load_json("prefix_cache_walk.json"), recorded("prefix_cache")
+    assert {
+        name: [t for start, end in ranges for t in range(start, end)] for name, ranges in shipped["prompts"].items()
+    } == PROMPTS["prefix_cache"]
+    busy = [step for step in record["steps"] if step["scheduled"]]
+    same = ("step", "scheduled", "blocks", "free_blocks", "finished")
+    assert [{k: s[k] for k in same} | {"hit": s["cached_hit"]} for s in busy] == [
+        {k: s[k] for k in (*same, "hit")} for s in shipped["steps"]
+    ]

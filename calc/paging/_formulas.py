@@ -193,6 +193,102 @@ def fork_saving(*, prompt, sequences, block_tokens):
     return fork_saving
 
 
+@dimensions("", shared="", sequences="count>0")
+def sharing_saving(*, shared, sequences):
+    """Share of the cache saved when sequences hold a common part once.
+
+    Parameters
+    ----------
+    shared : float
+        Part of one sequence's memory that it has in common with the others, from 0 to 1.
+    sequences : int
+        Equally long sequences.
+
+    Returns
+    -------
+    float
+        From 0 to below `shared`.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite, or there is no sequence.
+
+    Notes
+    -----
+    The partial last block of the common part can't stay shared: `shared` counts full blocks.
+
+    Examples
+    --------
+    >>> sharing_saving(shared=0.12, sequences=2)
+    0.06
+    """
+    sharing_saving = shared * (sequences - 1) / sequences
+    return sharing_saving
+
+
+@dimensions("count", position="count", block_tokens="count>0")
+def logical_block(*, position, block_tokens):
+    """Entry of the block table that a position belongs to.
+
+    Parameters
+    ----------
+    position : int
+        Number of the position in its sequence, from 0.
+    block_tokens : int
+        Positions in a block.
+
+    Returns
+    -------
+    int
+        Number of the entry, from 0.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not whole, or `block_tokens` is 0.
+
+    Examples
+    --------
+    >>> logical_block(position=35, block_tokens=16)
+    2
+    """
+    logical_block = position // block_tokens
+    return logical_block
+
+
+@dimensions("count", position="count", logical_block="count", block_tokens="count>0")
+def block_offset(*, position, logical_block, block_tokens):
+    """Place of a position inside its block.
+
+    Parameters
+    ----------
+    position : int
+        Number of the position in its sequence, from 0.
+    logical_block : int
+        Its entry in the block table, from `logical_block`.
+    block_tokens : int
+        Positions in a block.
+
+    Returns
+    -------
+    int
+        From 0 to one less than `block_tokens`.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not whole, or `block_tokens` is 0.
+
+    Examples
+    --------
+    >>> block_offset(position=35, logical_block=2, block_tokens=16)
+    3
+    """
+    block_offset = position - logical_block * block_tokens
+    return block_offset
+
+
 @dimensions("count", block="count", offset="count", block_tokens="count>0")
 def slot(*, block, offset, block_tokens):
     """Number of a position among all positions of the pool.
@@ -229,7 +325,7 @@ def slot(*, block, offset, block_tokens):
     return slot
 
 
-@dimensions("count", base="count", slot="count", position_stride="count", head="count", head_stride="count")
+@dimensions("byte", base="byte", slot="count", position_stride="byte", head="count", head_stride="byte")
 def byte_address(*, base, slot, position_stride, head, head_stride):
     """Address of one head's vector at one slot.
 
