@@ -26,6 +26,7 @@ ROLES = {
     "pin": "holds as printed",
     "label": "holds in another unit than the one printed",
     "erratum": "does not hold",
+    "copy": "is where the book took its own figure from",
 }
 _MANY = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "parameters": 1, "elements": 1}
 
@@ -73,9 +74,10 @@ class Row:
     unit : str
         Unit of `printed`, of `tolerance` and of `right`. For a "label" row the unit that was meant.
     tolerance : float
-        How far the computed value may be off, for the reason given in `tolerance_reason`.
+        How far the computed value may be off, for the reason given in `tolerance_reason`: half of the last digit
+        printed, unless the inputs are rounded too. A value cut where it should be rounded does not hold.
     role : str
-        A key of `ROLES`.
+        A key of `ROLES`. A "copy" proves the copying and computes nothing.
     right : float or None
         Of an erratum, the value that should stand there.
     reason : str

@@ -1,11 +1,14 @@
 """Every published value and field case against the library. A row's id names the test."""
 
 import json
+import math
 import re
+from collections.abc import Mapping
 from datetime import date
 
 import pytest
 
+from calc.hardware import accelerator
 from calc.published import ROLES, FieldCase, Row, call, evaluate, field_cases, ratio, rows
 from calc.units import CalcError
 
@@ -36,6 +39,32 @@ def test_erratum_is_really_off(entry: Row):
 def test_printed_unit_is_really_wrong(entry: Row):
     assert entry.printed_unit != entry.unit
     assert not near(evaluate(entry, entry.printed_unit), entry.printed, entry.tolerance)
+
+
+FIGURES = dict(zip(("one", "two", "three", "four", "five", "six"), range(1, 7), strict=True))
+
+
+@by_id([row for row in rows() if row.tolerance])
+def test_tolerance_is_half_of_the_last_digit_or_has_another_reason(entry: Row):
+    """And none is so wide that a wrong value would pass."""
+    said = re.fullmatch(r"(?:printed|right value given) to (\w+) figures?", entry.tolerance_reason)
+    if said:
+        last = 10.0 ** (math.floor(math.log10(entry.expected)) - FIGURES[said[1]] + 1)
+        assert entry.tolerance == pytest.approx(last / 2)
+    assert entry.tolerance <= 0.1 * entry.expected
+
+
+@by_id([row for row in rows() if "accelerator()" in row.function])
+def test_a_figure_taken_from_the_source_it_is_compared_with_is_a_copy(entry: Row):
+    figure = accelerator(**entry.arguments)
+    for name in entry.function.partition("().")[2].split("."):
+        figure = figure[name] if isinstance(figure, Mapping) else getattr(figure, name)
+    if figure.url:  # a share of another figure has none
+        assert (entry.role == "copy") == (figure.url == entry.url)
+
+
+def test_limits_that_were_looked_up_are_copies():
+    assert {row.role for row in rows() if "mlperf_limits" in row.function} == {"copy"}
 
 
 @by_id(rows())
