@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from calc.sources import KINDS
-from calc.units import CalcError
+from calc.units import CalcError, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def resolve(path: str) -> Callable:
         raise CalcError(f"no function {path!r} in the library") from error
 
 
-def render(path: str, arguments: str) -> str:
+def render(path: str, arguments: str, labels: str = "{}") -> str:
     """Call a panel function with JSON arguments and return JSON text.
 
     Parameters
@@ -67,12 +68,15 @@ def render(path: str, arguments: str) -> str:
         "calc.module:function", a function that takes keywords and returns a `Panel`.
     arguments : str
         A JSON object of its arguments.
+    labels : str
+        A JSON object: argument → what the page calls it. A refusal then speaks of the page's names.
 
     Returns
     -------
     str
         ``{"ok": true, "rows": [...], "working": [...], "meaning": ..., "leaves_out": ...}``, or
-        ``{"ok": false, "error": message}`` when the inputs are impossible.
+        ``{"ok": false, "error": message, "inputs": [...]}`` when the inputs are impossible; "inputs" are those that
+        the message speaks of.
 
     Raises
     ------
@@ -95,6 +99,19 @@ def render(path: str, arguments: str) -> str:
         for name, value in inputs.items():
             if not isinstance(value, (str, int, float, bool)):
                 raise CalcError(f"{name} is empty: choose or write a value")
+            if not isinstance(value, (str, bool)):
+                plain(function.__name__, name, value, "")
         return json.dumps({"ok": True} | asdict(function(**inputs)))
     except CalcError as error:
-        return json.dumps({"ok": False, "error": str(error)})
+        return json.dumps({"ok": False} | _refusal(str(error), inputs, json.loads(labels)))
+
+
+def _refusal(message: str, inputs: dict, labels: dict[str, str]) -> dict:
+    """A message about an argument ("function: name is …") in the page's words, and the inputs it speaks of."""
+    about = re.match(r"(?:\w+: )?(\w+)(?= is )", message)
+    message = message[about.start(1) :] if about else message
+    if not about or about[1] not in inputs:
+        return {"error": message, "inputs": []}
+    named = re.compile(rf"\b({'|'.join(inputs)})\b")
+    worded = named.sub(lambda name: f"“{labels[name[0]]}”" if name[0] in labels else name[0], message)
+    return {"error": worded, "inputs": list(dict.fromkeys(named.findall(message)))}

@@ -27,7 +27,9 @@ def test_defaults_give_the_chapter_numbers():
     panel = rendered()
     assert panel["ok"]
     assert panel["rows"][0]["text"] == "40 KiB"
-    assert panel["working"][1].startswith("80 full layers: B_pos = 2 · L · n_rank · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B")
+    assert panel["working"][1].startswith(
+        "80 full layers: B_pos = 2 · L · n_rank · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B"
+    )
     assert panel["meaning"] and panel["leaves_out"]
 
 
@@ -53,6 +55,28 @@ def test_an_impossible_choice_is_a_message(changes, says):
     panel = rendered(**changes)
     assert not panel["ok"]
     assert says in panel["error"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "inputs"),
+    [
+        ({"prompt": -1}, "“Prompt” is -1, wanted a number of at least 0", ["prompt"]),
+        ({"pool_gib": None}, "“Pool, per GPU” is empty: choose or write a value", ["pool_gib"]),
+        (
+            {"generated": 2000},
+            "“Sampled” is 2000, output only 1024: raise output or lower “Sampled”",
+            ["generated", "output"],
+        ),
+    ],
+)
+def test_a_refusal_speaks_of_what_the_page_calls_its_inputs(changes, error, inputs):
+    labels = json.dumps({"prompt": "Prompt", "generated": "Sampled", "pool_gib": "Pool, per GPU"})
+    answer = json.loads(render("calc.kv_cache:cache_panel", json.dumps(INPUTS | changes), labels))
+    assert (answer["error"], answer["inputs"]) == (error, inputs)
+
+
+def test_a_refusal_about_no_input_stays_as_it_is():
+    assert rendered(ranks=3)["inputs"] == [] and "can't run on 3 ranks" in rendered(ranks=3)["error"]
 
 
 def test_a_broken_declaration_is_an_exception():
