@@ -169,9 +169,11 @@ def exact(value: Any, dimension: str) -> str:
     if dimension == "byte":
         full = significant(value, 16)
         return f"{full} B" if len(full) < 16 or value >= 1024 else f"≈{significant(value, 6)} B"  # no end in sight
-    number, _, unit = short.partition(" ")
-    full = f"{significant(value / (parse(f'1 {unit}').value if unit else 1), 16)} {unit}".strip()
-    return full if unit else f"{significant(value, 16)}/s"
+    _, _, unit = short.partition(" ")
+    unit = f" {unit}" if unit else "/s"
+    scaled = value / parse(f"1{unit}").value
+    full = significant(scaled, 16)
+    return f"{full}{unit}" if len(full) < 16 else f"≈{significant(scaled, 6)}{unit}"  # no end in sight
 
 
 def _number(value: Any, unit: str, tex: bool) -> str:
