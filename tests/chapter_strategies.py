@@ -229,6 +229,7 @@ def cache_budgets(draw: st.DrawFn) -> dict[str, Any]:
         "log_model_slug": log[0],
         "log_weight_bytes_per_parameter": log[1],
         "log_element": log[2],
+        "log_block_tokens": draw(st.sampled_from([8, 16, 32])),
         "log_text": log[3],
     }
 
@@ -279,6 +280,18 @@ def pools_of_six_engines(run: Run) -> None:
     assert pools["vLLM"] == n["rank"].pool_bytes
     assert n["sizes_by_engine"] == pools and pools[n["least"]] == min(pools.values())
     assert pools[n["most"]] == max(pools.values())
+
+
+def a_neighbor_that_is_let_in(run: Run) -> None:
+    """The lower fraction leaves the neighbor its memory, and costs what is drawn."""
+    n = run.namespace
+    if not n["beyond"]:
+        return
+    free = n["total"] - n["taken_gib"] * UNITS["GiB"].factor
+    assert math.ceil(n["falls"] * n["total"]) <= free + 1
+    lost = n["budget"].limiting.pool_bytes - n["beyond"]
+    drawn = n["scenes"]["a GPU shared\nwith others"].blocks
+    assert abs(drawn - lost // n["budget"].limiting.block_bytes) <= 1
 
 
 @st.composite
@@ -501,7 +514,13 @@ CHAPTERS: dict[str, Altered] = {
             {"log_text": "<script>alert(1)</script>"},
             {"log_model_slug": "gpt-9"},
         ),
-        claims=(the_rank_that_limits, requests_that_finish, two_rules_on_one_trial, pools_of_six_engines),
+        claims=(
+            the_rank_that_limits,
+            requests_that_finish,
+            two_rules_on_one_trial,
+            pools_of_six_engines,
+            a_neighbor_that_is_let_in,
+        ),
     ),
     "memory/kv_cache": Altered(
         sensible=kv_cache_requests(),
