@@ -613,7 +613,7 @@ def test_panel_says_what_the_library_says():
     texts = {row["label"]: row["text"] for row in shown["rows"]}
     assert texts["One adapter, stored"] == "395 MiB"
     assert texts["Slots reserved, each GPU"] == "5.631 GiB"
-    assert shown["ok"] and len(shown["working"]) == 3 and "stay behind" in shown["meaning"]
+    assert shown["ok"] and len(shown["working"]) == 3 and "hold back" in shown["meaning"]
 
 
 def test_panel_with_slots_for_all_and_with_slots_too_narrow():
@@ -621,3 +621,9 @@ def test_panel_with_slots_for_all_and_with_slots_too_narrow():
     assert "refuse" in panel(rank=128)["meaning"]
     refused = panel(ranks=3)
     assert not refused["ok"] and "3 ranks" in refused["error"]
+
+
+def test_a_steep_popularity_is_simulated_although_its_resident_set_never_fills():
+    popularity = adapters.zipf(adapters=1000, exponent=8)
+    hits = adapters.simulated_hit_ratio(popularity, slots=200, requests=2000)
+    assert hits == pytest.approx(adapters.hit_ratio(popularity, slots=200), abs=0.01)

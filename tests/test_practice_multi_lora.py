@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import permutations
+from types import SimpleNamespace
 
 import pytest
 
@@ -140,10 +141,10 @@ def test_answer_equals_second_derivation(id):
         assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
 
 
-def test_printed_answers_are_the_published_ones():
+def test_an_answer_and_a_mistake_are_the_published_ones():
     """vllm-project/vllm pull request 15422: twelve requests start, where seven did before."""
     problem = PROBLEMS["multi_lora/starts"]
-    n = problem.draw(0)
+    n = SimpleNamespace(queue="- - - 1 3 2 4 5 5 5 5 - - 1 2 3", slots=4)
     assert problem.answer(n) == 12
     assert problem.mistakes["stops at the first request that has to wait"](n) == 7
 

@@ -150,15 +150,15 @@ def reserved_bytes(*, slots, slot_parameters, element_bytes):
     return reserved_bytes
 
 
-@dimensions("byte", active="count", adapter_parameters="count", element_bytes="byte")
-def step_bytes(*, active, adapter_parameters, element_bytes):
+@dimensions("byte", active="count", parameters_held="count", element_bytes="byte")
+def step_bytes(*, active, parameters_held, element_bytes):
     """Adapter bytes that one step reads: every adapter in the batch once, however many rows it has.
 
     Parameters
     ----------
     active : int
         Different adapters in the batch.
-    adapter_parameters : int
+    parameters_held : int
         Parameters of one adapter on this GPU, or of a slot where kernels read the padding too.
     element_bytes : float
         Bytes per element.
@@ -180,23 +180,23 @@ def step_bytes(*, active, adapter_parameters, element_bytes):
 
     Examples
     --------
-    >>> step_bytes(active=8, adapter_parameters=207093760, element_bytes=2)
+    >>> step_bytes(active=8, parameters_held=207093760, element_bytes=2)
     3313500160
     """
-    step_bytes = active * adapter_parameters * element_bytes
+    step_bytes = active * parameters_held * element_bytes
     return step_bytes
 
 
-@dimensions("FLOP", rows="count", adapter_parameters="count")
-def step_flop(*, rows, adapter_parameters):
+@dimensions("FLOP", rows="count", parameters_held="count")
+def step_flop(*, rows, parameters_held):
     """Arithmetic that adapters add to one step: a multiply and an add for each parameter and row.
 
     Parameters
     ----------
     rows : int
         Rows of the batch that have an adapter.
-    adapter_parameters : int
-        Parameters of one adapter.
+    parameters_held : int
+        Parameters of one adapter on this GPU: it multiplies what it holds, copied or not.
 
     Returns
     -------
@@ -214,10 +214,10 @@ def step_flop(*, rows, adapter_parameters):
 
     Examples
     --------
-    >>> step_flop(rows=64, adapter_parameters=207093760)
+    >>> step_flop(rows=64, parameters_held=207093760)
     26508001280
     """
-    step_flop = 2 * rows * adapter_parameters
+    step_flop = 2 * rows * parameters_held
     return step_flop
 
 

@@ -76,20 +76,23 @@ def multi_lora_panel(
     where = "" if ranks == 1 else ", each GPU"
     rows = (
         Row("One adapter, stored", format_bytes(one.stored_bytes), keep=True),
-        Row("… of the weights in bf16", f"{significant(100 * one.low_rank_parameters / count(geometry).total, 3)}%"),
+        Row(
+            "… share of the model's parameters",
+            f"{significant(100 * one.low_rank_parameters / count(geometry).total, 3)}%",
+        ),
         Row(f"Slots reserved{where}", format_bytes(slot.bytes_per_gpu), keep=True),
-        Row("Cache positions they displace", format_count(displaced)),
+        Row(f"Cache positions they displace{where}", format_count(displaced)),
         Row("Different adapters among the waiting, on average", significant(distinct, 3)),
         Row("Requests that start, on average", significant(running, 3), keep=True),
         Row("Requests that find their adapter on the GPU", f"{significant(100 * hits, 3)}%"),
         Row(f"A miss over {link.name}, at least", format_seconds(miss)),
     )
-    if waiting - running < 0.5:
+    if min(waiting, adapters) <= slots:
         meaning = "There are slots enough: nobody waits for one."
     else:
         meaning = (
-            f"Of {format_count(waiting)} waiting requests {significant(waiting - running, 3)} stay behind, on average: "
-            "their adapter has no slot, whatever memory is free."
+            f"Slots hold back {significant(waiting - running, 2)} of {format_count(waiting)} waiting requests on "
+            "average: their adapter has no slot, whatever memory is free."
         )
     size = ELEMENTS[one.element]
     pairs = {"low_rank_parameters": one.low_rank_parameters, "element_bytes": size}

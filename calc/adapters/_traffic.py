@@ -258,6 +258,8 @@ def pinned_hit_ratio(popularity: Sequence[float], *, slots: int) -> float:
 def simulated_hit_ratio(popularity: Sequence[float], *, slots: int, requests: int, seed: int = 0) -> float:
     """Share of hits among `requests` drawn requests, counted once the resident set is full.
 
+    Under a steep popularity it may take ages to fill; then counting starts after as many requests as are counted.
+
     Parameters
     ----------
     popularity : sequence of float
@@ -290,12 +292,13 @@ def simulated_hit_ratio(popularity: Sequence[float], *, slots: int, requests: in
         return 1.0
     draw, sums = random.Random(seed), list(accumulate(popularity))
     resident: OrderedDict[int, None] = OrderedDict()
-    hits = counted = 0
+    hits = counted = drawn = 0
     while counted < requests:
         asked = draw.choices(range(len(sums)), cum_weights=sums, k=min(4096, requests))
         for adapter in asked:
-            full, hit = len(resident) == slots, adapter in resident
-            if full and counted < requests:
+            warm, hit = len(resident) == slots or drawn >= requests, adapter in resident
+            drawn += 1
+            if warm and counted < requests:
                 counted += 1
                 hits += hit
             resident[adapter] = None

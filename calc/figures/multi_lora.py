@@ -121,7 +121,7 @@ def slots_against_memory(*, slots: list[int], by_slots: list[float], by_memory: 
     axes.plot(slots, by_memory, color=ORANGE, marker="o", ms=3)
     axes.plot([slots[best]], [both[best]], "o", mfc="none", mec=INK, ms=10, mew=1.0)
     axes.axhline(waiting, color=INK, lw=0.8, ls=DASHED)
-    axes.text(slots[0], waiting, f"{format_count(waiting)} waiting", va="bottom", ha="left")
+    axes.annotate(f"{format_count(waiting)} waiting", (slots[0], waiting), (0, 3), textcoords="offset points")
     axes.set_xscale("log", base=2)
     axes.set_xticks(slots, [format_count(n) for n in slots])
     axes.minorticks_off()
@@ -161,7 +161,7 @@ def hits_by_slots(
     simulated : dict
         Resident adapters → hit ratio of drawn requests.
     marks : dict
-        Name → resident adapters: the slots, the host's limit.
+        Name → resident adapters, among those of `resident`: the slots, the host's limit.
     exponent : float
         Of the popularity.
     """
@@ -169,9 +169,14 @@ def hits_by_slots(
     axes.plot(resident, [100 * hit for hit in pinned], color=GREY, lw=1.0, ls=DASHED)
     axes.plot(resident, [100 * hit for hit in approximate], color=BLUE)
     axes.plot(list(simulated), [100 * hit for hit in simulated.values()], "o", color=ORANGE, ms=4)
-    for level, (name, place) in enumerate(marks.items()):
-        axes.axvline(place, color=INK, lw=0.7, ls=":")
-        axes.text(place, 104 + 9 * (level % 2), f"{name}: {format_count(place)}", ha="center")
+    above, previous = 104, None
+    for name, place in sorted(marks.items(), key=lambda mark: mark[1]):
+        above = 113 if previous and above == 104 and place < 4 * previous else 104  # names side by side need room
+        axes.plot(
+            [place] * 2, [100 * approximate[resident.index(place)], 102], color=INK, lw=0.7, ls=":", clip_on=False
+        )
+        axes.text(place, above, f"{name}: {format_count(place)}", ha="center")
+        previous = place
     axes.set_xscale("log")
     ticks = [10**power for power in range(7) if 10**power <= resident[-1]]
     axes.set_xticks(ticks, [format_count(tick) for tick in ticks])

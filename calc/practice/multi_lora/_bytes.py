@@ -31,7 +31,7 @@ pair = Problem(
     title="One pair",
     level=1,
     step=PAIRS,
-    printed={"model": "llama-3.1-70b", "matrix": "k_proj", "rank": 16, "element": "bf16"},
+    printed={"model": "qwen2.5-7b", "matrix": "k_proj", "rank": 32, "element": "bf16"},
     choices={
         "model": ALIKE,
         "matrix": ("q_proj", "k_proj", "gate_proj", "down_proj"),
@@ -183,8 +183,8 @@ header = Problem(
     choices={"model": ALIKE, "matrix": PROJECTIONS, "rank": (4, 8, 16, 64), "dtype": ("F32", "BF16", "F16")},
     ask=lambda n: (
         f"The header of a stored adapter lists, in each of {len(geometry(n.model).layers)} layers, "
-        f'{n.matrix}.lora_A.weight with dtype {n.dtype} and shape [{n.rank}, {site(n).input_dim}], and '
-        f'{n.matrix}.lora_B.weight with dtype {n.dtype} and shape [{site(n).output_dim}, {n.rank}]. '
+        f"{n.matrix}.lora_A.weight with dtype {n.dtype} and shape [{n.rank}, {site(n).input_dim}], and "
+        f"{n.matrix}.lora_B.weight with dtype {n.dtype} and shape [{site(n).output_dim}, {n.rank}]. "
         "How many bytes of the file are these tensors?"
     ),
     answer=_listed,

@@ -47,7 +47,7 @@ on_gpu = Problem(
     title="Half of a pair is copied",
     level=3,
     step=SHARE,
-    printed={"model": "llama-3.1-70b", "rank": 16, "targets": "all-linear", "ranks": 8},
+    printed={"model": "qwen2.5-72b", "rank": 32, "targets": "all-linear", "ranks": 4},
     choices={
         "model": DEALT,
         "rank": (8, 16, 32, 64),
@@ -134,7 +134,7 @@ displaced = Problem(
     title="What slots displace",
     level=2,
     step=SLOTS,
-    printed={"model": "llama-3.1-70b", "ranks": 8, "slots": 4, "slot_mib": 720},
+    printed={"model": "qwen2.5-72b", "ranks": 4, "slots": 16, "slot_mib": 360},
     choices={
         "model": ("llama-3.1-8b", "llama-3.1-70b", "qwen2.5-72b", "llama-3.1-405b"),
         "ranks": (2, 4, 8),
@@ -171,7 +171,7 @@ displaced = Problem(
 def _more(n: Numbers, active: int | None = None) -> float:
     """Adapter bytes of a step over the bytes of the weights, both in bf16."""
     one = made(n.model, n.rank, "all-linear").low_rank_parameters
-    read = adapters.step_bytes(active=active or n.active, adapter_parameters=one, element_bytes=2)
+    read = adapters.step_bytes(active=active or n.active, parameters_held=one, element_bytes=2)
     return read / (2 * count(geometry(n.model)).total)
 
 
@@ -180,7 +180,7 @@ step_share = Problem(
     title="What a step reads more",
     level=2,
     step=STEP,
-    printed={"model": "llama-3.1-70b", "rank": 16, "active": 8, "rows": 64},
+    printed={"model": "qwen2.5-7b", "rank": 16, "active": 16, "rows": 64},
     choices={
         "model": ("llama-3.1-8b", "llama-3.1-70b", "qwen2.5-7b", "qwen2.5-72b"),
         "rank": (8, 16, 32, 64),
@@ -206,7 +206,7 @@ step_share = Problem(
         working(
             adapters.step_bytes,
             active=n.active,
-            adapter_parameters=made(n.model, n.rank, "all-linear").low_rank_parameters,
+            parameters_held=made(n.model, n.rank, "all-linear").low_rank_parameters,
             element_bytes=2,
         ),
         f"Over the weights, {format_bytes(2 * count(geometry(n.model)).total)}: {significant(_more(n))}, or "

@@ -35,8 +35,7 @@ starts = Problem(
     title="Who starts",
     level=1,
     step=WAIT,
-    # the example in vllm-project/vllm pull request 15422
-    printed={"queue": "- - - 1 3 2 4 5 5 5 5 - - 1 2 3", "slots": 4},
+    printed={"queue": "- 6 2 6 9 - 2 4 9 6 4 2 -", "slots": 2},
     choices={
         "queue": (
             "1 1 2 3 1 4 2 1 5 1 2 3",
@@ -163,7 +162,7 @@ levels = Problem(
     title="Two levels of residents",
     level=2,
     step=TRAFFIC,
-    printed={"gpu": 18, "host": 58, "slots": 8, "kept": 100},
+    printed={"gpu": 25, "host": 74, "slots": 16, "kept": 200},
     choices={
         "gpu": (12, 18, 25, 33, 41),
         "host": (52, 58, 66, 74, 88),
