@@ -187,7 +187,8 @@ def _result(value: Any, unit: str) -> str:
     text, short = exact(value, dimension), format_as(value, dimension)
     if dimension == "byte" and value >= 1024:
         return f"{significant(value, 16)} B {'=' if text == short else '≈'} {short}"
-    return text if len(re.sub(r"\D", "", text)) <= 6 or dimension == "count" else f"≈ {short}"
+    few = len(re.sub(r"\D", "", text)) <= 6 and not text.startswith("≈")
+    return text if few or dimension == "count" else f"≈ {short}"
 
 
 def _tex_units(text: str) -> str:

@@ -14,7 +14,7 @@ import calc
 from calc import capacity, kv_cache
 from calc import working as module
 from calc.units import UNITS, CalcError, dimensions, parse, registry
-from calc.working import SYMBOLS, Symbol, symbols_of, working
+from calc.working import SYMBOLS, Symbol, exact, symbols_of, working
 
 
 @dimensions("byte", positions="count", block_tokens="count>0", element_bytes="byte")
@@ -111,6 +111,12 @@ def test_a_rounded_result_says_so():
     assert r"\approx" in shown.latex
     shown = working(kv_cache.sequence_bytes, bytes_per_position=1.5, positions=12_345)
     assert shown.text.endswith("= 18,517.5 B ≈ 18.08 KiB")
+
+
+def test_a_number_without_end_is_rounded_where_it_stands():
+    assert exact(295.3731343283582, "FLOP/byte") == "≈295.373 FLOP/B"
+    shown = working(kv_cache.scaled_element_bytes, element_bytes=1, scale_bytes=4, group=96)
+    assert shown.text.endswith("4 B / 96 ≈ 1.042 B")
 
 
 def test_quantities_are_converted_and_arrays_refused():
