@@ -17,6 +17,7 @@ button.addEventListener("click", () => {
 const boxes = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     const wide = target.scrollWidth > target.clientWidth + 1;
+    target.classList.toggle("scrolls", wide);
     if (!wide) { target.removeAttribute("tabindex"); target.removeAttribute("role"); target.removeAttribute("aria-label"); continue; }
     target.tabIndex = 0;
     target.setAttribute("role", "group");

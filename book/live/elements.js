@@ -5,8 +5,20 @@ export const make = (tag, attributes, ...children) => {
   return element;
 };
 
-// A line of working, its "B_pos" set as B with a subscript, as textbook/pages.py sets it.
+// A line of working set as textbook/pages.py sets it: symbols in italics, "B_pos" as B with a subscript, units upright.
+const FORMULA = /(?:^|(?<=: ))\p{L}[\p{L}\p{N}_]* [=≈] /u;
+const SUBSCRIPTED = /(?<![\p{L}\p{N}_])(\p{L})_([A-Za-z0-9]+)(?![\p{L}\p{N}_])/u;
+const SYMBOL = /(?<![\p{L}\p{N}_/])(?<!\d )(\p{L})(?:_([A-Za-z0-9]+))?(?![\p{L}\p{N}_])/u;
+
 export function formula(tag, line) {
-  const parts = line.split(/(?<!\w)(\p{L})_([A-Za-z0-9]+)(?!\w)/u); // text, base, subscript, text, …
-  return make(tag, {}, ...parts.map((part, i) => (i % 3 === 2 ? make("sub", {}, part) : part)));
+  const start = line.search(FORMULA);
+  const end = start < 0 ? line.length : start;
+  return make(tag, {}, ...symbols(line.slice(0, end), SUBSCRIPTED), ...symbols(line.slice(end), SYMBOL));
+}
+
+function symbols(text, pattern) {
+  return text.split(pattern).flatMap((part, i) => { // text, base, subscript, text, …
+    if (i % 3 === 1) return make("var", {}, part);
+    return i % 3 === 2 ? (part ? make("sub", {}, part) : []) : part;
+  });
 }

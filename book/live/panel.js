@@ -17,7 +17,10 @@ function bring(panel) {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("focusin", update, { once: true });
   form.addEventListener("pointerdown", update, { once: true });
-  form.addEventListener("reset", () => setTimeout(update));
+  form.addEventListener("reset", () => setTimeout(() => {
+    for (const slider of form.querySelectorAll("[data-for]")) toSlider(find(slider.dataset.for));
+    update();
+  }));
   form.addEventListener("input", ({ target }) => {
     if (target.dataset.for) find(target.dataset.for).value = fromSlider(target);
     else if (target.type === "number") toSlider(target);
@@ -44,19 +47,18 @@ function bring(panel) {
     while (next !== undefined) {
       const sent = next;
       next = undefined;
-      try { show(await call("render", panel.dataset.panel, sent)); } catch (error) { show({ ok: false, error: error.message }); }
+      try { show(await call("render", panel.dataset.panel, sent, panel.dataset.labels)); } catch (error) { show({ ok: false, error: error.message }); }
       clearTimeout(slow);
     }
     busy = false;
   }
 
   function show(answer) {
-    panel.classList.toggle("refused", !answer.ok);
-    if (!answer.ok) {
-      for (const value of list.querySelectorAll("dd")) value.textContent = "–";
-      say(answer.error);
-      return;
+    panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
+    for (const field of form.elements) {
+      if (answer.inputs?.includes(field.name)) field.setAttribute("aria-invalid", "true"); else field.removeAttribute("aria-invalid");
     }
+    if (!answer.ok) return say(answer.error);
     list.replaceChildren(...answer.rows.map(row));
     panel.querySelector(".panel-working").replaceChildren(...answer.working.map((line) => formula("p", line)));
     panel.querySelector(".panel-meaning").textContent = answer.meaning;
@@ -74,15 +76,20 @@ function bring(panel) {
   }
 
   function fromSlider(slider) {
-    const { least, most, unit } = slider.dataset;
+    const { least, most } = slider.dataset;
     const value = least === undefined ? Number(slider.value) : Math.min(Number(most), Number(least) * 2 ** Number(slider.value));
-    slider.setAttribute("aria-valuetext", `${value.toLocaleString("en-US")} ${unit}`.trim());
+    speak(slider, value);
     return value;
+  }
+
+  function speak(slider, value) {
+    slider.setAttribute("aria-valuetext", `${Number(value).toLocaleString("en-US")} ${slider.dataset.unit}`.trim());
   }
 
   function toSlider(field) {
     const slider = form.querySelector(`[data-for="${field.name}"]`);
     const { least } = slider.dataset;
     slider.value = least === undefined ? field.value : Math.round(Math.log2(Number(field.value) / Number(least)));
+    speak(slider, field.value);
   }
 }

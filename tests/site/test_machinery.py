@@ -11,10 +11,12 @@ import pytest
 from bs4 import BeautifulSoup
 
 from calc.published import rows
+from calc.symbols import SYMBOLS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
+from textbook.body import finish  # noqa: E402
 from textbook.ledger import LedgerError, entry  # noqa: E402
-from textbook.pages import finish  # noqa: E402
+from textbook.symbols import groups  # noqa: E402
 
 ONE = next(row for row in rows() if row.role == "pin" and row.tolerance == 0)
 
@@ -34,12 +36,67 @@ def test_an_erratum_must_agree_with_its_right_value():
 
 def test_the_ledger_page_has_every_published_value(site):
     page = BeautifulSoup((site / "book" / "reference" / "evidence.html").read_text("utf-8"), "html.parser")
-    assert {row["id"] for row in page.select(".ledger tbody tr")} == {row.id for row in rows()}
+    shown = {row["id"]: row for row in page.select(".ledger tbody tr")}
+    assert set(shown) == {row.id for row in rows()}
+    tags = {"pin": "", "label": "unit", "erratum": "erratum", "copy": "same source"}
+    for row in rows():
+        assert shown[row.id].select_one(".row-id").text == row.id
+        assert "".join(tag.text for tag in shown[row.id].select(".tag")) == tags[row.role]
+        assert (f"checked {row.checked}" if row.checked else "not found again") in shown[row.id].text
+
+
+def test_every_symbol_that_a_formula_uses_stands_in_one_group(site):
+    page = BeautifulSoup((site / "book" / "conventions.html").read_text("utf-8"), "html.parser")
+    tables = page.select("#symbols section table")
+    assert len(tables) == len(groups()) >= 5
+    names = [name for group in groups().values() for name in group]
+    assert len(names) == len(set(names))
+    meanings = [row.select_one("td").text for table in tables for row in table.select("tbody tr")]
+    assert len(meanings) == len({(SYMBOLS[name].meaning, SYMBOLS[name].text, SYMBOLS[name].unit) for name in names})
 
 
 def test_tables_scroll_and_empty_headers_go():
     body = finish(app(), "<table><thead><tr><th></th><th>A</th></tr></thead></table>")
     assert body == '<div class="scroll"><table><thead><tr><td></td><th>A</th></tr></thead></table></div>'
+
+
+def test_columns_of_numbers_are_set_to_the_right():
+    def row(tag, *cells):
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+    rows = [("1", "<p>320 KiB</p>", "8"), ("2", '<i><span class="unseen">derived: </span>≈ 1,024 B</i>', "none")]
+    html = f"<table><thead>{row('th', 'n', 'Bytes', 'Ranks')}</thead><tbody>{''.join(row('td', *r) for r in rows)}"
+    table = BeautifulSoup(finish(app(), html + "</tbody></table>"), "html.parser")
+    assert [[c.get("class") for c in r.find_all(["th", "td"])] for r in table.find_all("tr")] == [
+        [None, ["number"], ["number"]]
+    ] * 3
+    mixed = html.replace("320 KiB", "about half") + "</tbody></table>"
+    assert len(BeautifulSoup(finish(app(), mixed), "html.parser").select(".number")) == 3
+
+
+def test_a_wide_table_keeps_its_headings_when_its_rows_become_blocks():
+    heads, cells = "".join(f"<th>{name}</th>" for name in "ABCD"), "<th>a</th><td>b</td><td>c</td><td>d</td>"
+    table = BeautifulSoup(
+        finish(app(), f"<table><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody></table>"), "html.parser"
+    ).table
+    assert (table["class"], table["role"]) == (["blocks"], "table")
+    assert [c["role"] for c in table.select("th, td")] == ["columnheader"] * 4 + ["rowheader"] + ["cell"] * 3
+    assert [c.get("data-label") for c in table.select("tbody th, tbody td")] == [None, "B", "C", "D"]
+
+
+def test_a_number_and_its_unit_stay_on_one_line():
+    assert finish(app(), "<p>320 KiB of 8 GB/s in <b>2 tokens</b>, 3 cats</p>") == (
+        "<p>320\u00a0KiB of 8\u00a0GB/s in <b>2\u00a0tokens</b>, 3 cats</p>"
+    )
+    for left_alone in ("<pre>320 KiB</pre>", "<code>8 GB</code>", '<a title="8 GB">x</a>'):
+        assert finish(app(), left_alone) == left_alone
+
+
+def test_closed_cells_are_named_apart():
+    closed = '<details class="admonition hide above-input">\n<summary aria-label="T">\n<p>source</p><p>b</p></summary>'
+    heading = '<h3>Step 1 · <em>One</em><a class="headerlink" href="#x">#</a></h3>'
+    labels = [s["aria-label"] for s in BeautifulSoup(finish(app(), heading + 2 * closed), "html.parser")("summary")]
+    assert labels == ["Show the code: Step 1 · One", "Show the code: Step 1 · One (2)"]
 
 
 def test_a_closed_cell_names_what_it_hides():
@@ -48,12 +105,22 @@ def test_a_closed_cell_names_what_it_hides():
         assert finish(app(), closed.format(prompt)) == f'<details class="hide"><summary>{summary}</summary>'
 
 
-def test_symbols_in_a_line_of_working_get_their_subscript():
-    line = '<div class="panel-working"><p>B_pos = 2 · n_kv of num_key_value_heads · β_both</p></div><p>d_h</p>'
-    assert finish(app(), line) == (
-        '<div class="panel-working"><p>B<sub>pos</sub> = 2 · n<sub>kv</sub> of num_key_value_heads · β<sub>both</sub>'
-        "</p></div><p>d_h</p>"
-    )
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("B_pos = 2 · s = 2 B", "<var>B</var><sub>pos</sub> = 2 · <var>s</var> = 2 B"),
+        ("8 full layers: T = min(P, W)", "8 full layers: <var>T</var> = min(<var>P</var>, <var>W</var>)"),
+        ("TTFT = t_sent / 3 s", "TTFT = <var>t</var><sub>sent</sub> / 3 s"),
+        ("β = F / I = 3 TB/s", "<var>β</var> = <var>F</var> / <var>I</var> = 3 TB/s"),
+        ("A latent of d_c, num_key_value_heads 8", "A latent of <var>d</var><sub>c</sub>, num_key_value_heads 8"),
+    ],
+)
+def test_a_line_of_working_is_set_like_the_formulas(line, shown):
+    panel = '<section class="panel"><div class="panel-working"><p>{}</p></div></section>'
+    practice = '<div class="practice" id="x"><details class="practice-solution"><ol><li>{}</li></ol></details></div>'
+    for body in (panel, practice):
+        assert finish(app(), body.format(line)) == body.format(shown)
+    assert "<var>" not in finish(app(), f"<p>{line}</p>")
 
 
 def test_an_image_takes_its_room_before_it_arrives(tmp_path):

@@ -21,10 +21,31 @@ COUNTED = {
     "pin": "{} hold as printed",
     "label": "{} hold in another unit than the one printed",
     "erratum": "{} do not hold",
+    "copy": "{} are where the book took its own figures from",
 }
 
-# topics whose name is not yet a title
-TITLES = {"kv_cache": "KV cache", "params_weights": "Parameters and weights", "gpu_specs": "Accelerators and links"}
+# topics and modules whose name is not yet a title
+TITLES = {
+    "kv_cache": "KV cache",
+    "params_weights": "Parameters and weights",
+    "gpu_specs": "Accelerators and links",
+    "lora": "LoRA",
+    "adapters": "LoRA",
+    "published": "Published values",
+    "shared": "In several chapters",
+}
+
+
+def titled(name: str) -> str:
+    """A topic or a module as a heading."""
+    return TITLES.get(name, name.replace("_", " ").capitalize())
+
+
+def part(title: str, identity: str, directive: SphinxDirective) -> nodes.section:
+    """A section for one of a directive's tables."""
+    section = nodes.section("", nodes.title(text=title), ids=[nodes.make_id(identity)])
+    directive.state.document.note_implicit_target(section)
+    return section
 
 
 class LedgerError(SphinxError):
@@ -74,9 +95,7 @@ class LedgerDirective(SphinxDirective):
         said = ", ".join(COUNTED[role].format(number) for role, number in counted.most_common())
         shown: list[nodes.Node] = [nodes.paragraph(text=f"Of {len(rows())} published values, {said}.")]
         for topic in dict.fromkeys(row.topic for row in rows()):
-            title = TITLES.get(topic, topic.replace("_", " ").capitalize())
-            section = nodes.section("", nodes.title(text=title), ids=[nodes.make_id(topic)])
-            self.state.document.note_implicit_target(section)
+            section = part(titled(topic), topic, self)
             html = TEMPLATES.get_template("ledger.html").render(entries=[entry(r) for r in rows() if r.topic == topic])
             section += nodes.raw("", html, format="html")
             shown.append(section)

