@@ -9,7 +9,7 @@ from html import escape
 
 from calc.practice._problem import EXACTLY, WITHIN, Problem, Question
 from calc.practice._reading import read
-from calc.units import UNITS, Amount, Unit, UnitError, format_bytes, format_count, lookup, significant
+from calc.units import UNITS, Amount, Unit, UnitError, counted, format_bytes, format_count, lookup, significant
 
 SLIP_WITHIN = 0.002  # of a slip: kB and KiB are only 2% apart
 CLOSE = 0.03
@@ -132,11 +132,7 @@ class _Attempt:
             return format_bytes(self.target)
         if self.problem.unit == "x":
             return f"{significant(self.target)}×"
-        return self.counted(self.target)
-
-    def counted(self, value: float) -> str:
-        """A count with its noun, in the singular where it is one."""
-        return f"{format_count(value)} {self.problem.unit.removesuffix('s') if value == 1 else self.problem.unit}"
+        return counted(self.target, self.problem.unit.removesuffix("s"))
 
     def off(self, value: float) -> str:
         """How far off a value is; a count, or a size of counted things, that is nearly right is off by so many."""
@@ -144,7 +140,8 @@ class _Attempt:
             return f"{format_bytes(abs(value - self.target))} too {'much' if value > self.target else 'little'}"
         if not self.problem.exact or abs(value / self.target - 1) >= CLOSE:
             return _off(value / self.target)
-        return f"{self.counted(abs(value - self.target))} too {'many' if value > self.target else 'few'}"
+        off = counted(abs(value - self.target), self.problem.unit.removesuffix("s"))
+        return f"{off} too {'many' if value > self.target else 'few'}"
 
 
 def _off(ratio: float) -> str:
