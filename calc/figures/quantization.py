@@ -72,8 +72,11 @@ def error_by_group(*, groups: Sequence[int], errors: Mapping[str, Sequence[float
     axes.set_xscale("log", base=2)
     axes.set_xticks(groups, [format_count(g) for g in groups])
     axes.set_xlim(groups[0] / 1.2, groups[-1] * 3.2)
-    axes.set(xlabel="weights that share a scale", ylabel="error of the weights, %", ylim=(0, None))
-    axes.xaxis.set_minor_locator(_none())
+    axes.set(xlabel="weights that share a scale", ylabel="error of the weights, %", yscale="log")
+    axes.set_yticks([t for t in (0.5, 1, 2, 5, 10, 20, 50, 100) if _near(t, errors)])
+    axes.yaxis.set_major_formatter(lambda value, _: significant(value, 2))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(_none())
     ends = "; ".join(
         f"{name} {significant(100 * v[0], 2)}% in groups of {format_count(groups[0])}, {significant(100 * v[-1], 2)}% "
         f"in groups of {format_count(groups[-1])}"
@@ -116,6 +119,7 @@ def step_floors(*, tokens: Sequence[int], steps: Mapping[str, Sequence[Step]], n
     axes.set_xlim(tokens[0] / 60, tokens[-1])
     axes.set_xticks([t for t in (1, 10, 100, 1000, 10_000) if tokens[0] <= t <= tokens[-1]])
     axes.xaxis.set_major_formatter(lambda value, _: format_count(value))
+    axes.xaxis.set_minor_locator(_none())
     axes.yaxis.set_major_formatter(lambda value, _: significant(value, 2))
     alt = (
         "Least time of a step's weights against its tokens: flat while it reads, then rising with the arithmetic. "
@@ -143,11 +147,13 @@ def measured(*, tokens: Sequence[int], panels: Mapping[str, Mapping[str, Sequenc
         Chip and engine → kind of multiplication → times faster, for each number of tokens.
     """
     figure, axes = canvas(2.7, len(panels), sharey=True)
+    kinds = dict.fromkeys(name for lines in panels.values() for name in lines)
+    colors = dict(zip(kinds, (ORANGE, BLUE, GREEN, PURPLE, INK), strict=False))  # a kind keeps its color
     words = []
     for ax, (title, lines) in zip(axes, panels.items(), strict=True):
         ax.axhline(1, color=INK, lw=0.8, ls=(0, (4, 3)))
-        for (name, values), color in zip(lines.items(), (ORANGE, BLUE, GREEN, PURPLE), strict=False):
-            ax.plot(tokens, values, "o-", color=color, ms=3, label=name)
+        for name, values in lines.items():
+            ax.plot(tokens, values, "o-", color=colors[name], ms=3, label=name)
             words.append(
                 f"{title}, {name}: {significant(values[0], 2)}× at first, {significant(values[-1], 2)}× at last"
             )
@@ -176,30 +182,33 @@ def trade(*, found: Sequence[Candidate], chosen: str | None, engine: str) -> Pic
     engine : str
         For the caption.
     """
-    figure, (axes,) = canvas(2.9)
-    known = [c for c in found if c.timing]
-    top = max((c.timing.times_faster for c in known), default=1)
-    spots: dict[tuple[float, float], list[str]] = {}
+    figure, (axes,) = canvas(3.1)
+    known = sorted((c for c in found if c.timing), key=lambda c: (c.timing.times_faster if c.timing else 0, c.scheme))
+    top = max((c.timing.times_faster for c in known if c.timing), default=1)
+    widest = max(c.rank_bytes for c in found) / GIB
     for c in found:
-        y = c.timing.times_faster if c.timing else 0
-        spots.setdefault((round(c.rank_bytes / GIB, 1), round(y, 2)), []).append(c.name)
-        if c.timing:
-            full = c.recovery is not None
-            color = ORANGE if c.scheme == chosen else BLUE
-            axes.plot(c.rank_bytes / GIB, y, "o", ms=6, mfc=color if full else "none", mec=color)
-        else:
+        if c.timing is None:
             axes.plot(c.rank_bytes / GIB, 0, "|", color=GREY, ms=9, mew=1.4)
     axes.axhline(1, color=INK, lw=0.8, ls=(0, (4, 3)))
-    for (x, y), names in spots.items():
-        if y:
-            axes.text(x, y + 0.05 * top, "\n".join(names), ha="center", va="bottom", fontsize=7.5)
-    unknown = [c for c in found if not c.timing]
-    if unknown:
+    above: list[tuple[float, float]] = []  # where labels are already
+    for c in known:
+        assert c.timing
+        x, y = c.rank_bytes / GIB, c.timing.times_faster
+        color = ORANGE if c.scheme == chosen else BLUE
+        left = x > 0.6 * widest  # on which side there is room for words
+        level = max([y + 0.06 * top, *(low + 0.1 * top for at, low in above if abs(at - x) < 0.5 * widest)])
+        above.append((x, level))
+        reach = x + (-1 if left else 1) * 0.05 * widest
+        axes.plot([x, reach], [y, level], color=color, lw=0.6)
+        axes.plot(x, y, "o", ms=6, mfc=color if c.recovery else "none", mec=color, zorder=4 if c.recovery else 3)
+        quality = str(c.recovery or "unknown").replace("at least", "≥")
+        where = {"ha": "right" if left else "left", "va": "center", "fontsize": 8, "in_layout": False}
+        axes.text(reach, level, f" {c.name}: {quality} ", color=color, **where)
+    if len(known) < len(found):
         axes.text(
             0.01, 0.03, "ticks: speed not published", transform=axes.transAxes, color=GREY, fontsize=7.5, va="bottom"
         )
-    widest = max(c.rank_bytes for c in found) / GIB
-    axes.set(xlim=(0, 1.18 * widest), ylim=(0, 1.45 * top))
+    axes.set(xlim=(0, 1.1 * widest), ylim=(0, 1.12 * max(top, *(level for _, level in above or [(0, 1)]))))
     axes.set(xlabel="weights on one GPU, GiB", ylabel="times as fast as bf16, measured")
     alt = "Candidates by weight bytes on a GPU and measured speed. " + "; ".join(
         f"{c.name} {format_bytes(c.rank_bytes)}, "
@@ -210,8 +219,14 @@ def trade(*, found: Sequence[Candidate], chosen: str | None, engine: str) -> Pic
     return picture(
         figure,
         alt=alt + ".",
-        caption=f"What runs with {engine} and fits. Filled: quality published too; orange: what the rule picks.",
+        caption=f"What runs with {engine} and fits, with its quality; filled where that is known. Orange: the choice.",
     )
+
+
+def _near(tick: float, errors: Mapping[str, Sequence[float]]) -> bool:
+    """Whether a tick in percent lies within the lines, or just outside."""
+    values = [100 * v for line in errors.values() for v in line]
+    return min(values) / 1.5 <= tick <= 1.5 * max(values)
 
 
 def _none() -> object:

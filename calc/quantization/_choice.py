@@ -246,6 +246,11 @@ def timing(
     Timing or None
         None where nothing was measured for such matrices.
 
+    Notes
+    -----
+    FP8 was measured with one scale for each tensor, and stands for channel scales too: a scale for each row and
+    token is applied to the product once, as one for all is.
+
     Examples
     --------
     >>> from calc.models import load

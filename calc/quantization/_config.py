@@ -13,7 +13,7 @@ from calc.models import ConfigError, ModelGeometry
 from calc.models.fields import Fields, mapping, read_file, shown
 from calc.quantization._schemes import Scheme, Stored, stored
 
-_MOST_PATTERNS, _LONGEST_PATTERN, _MOST_REPEATS = 100_000, 200, 6
+_MOST_PATTERNS, _LONGEST_PATTERN, _MOST_EXPRESSIONS, _MOST_REPEATS = 100_000, 200, 100, 3
 _NO_EXPERT = r"re:(?!.*\.experts\.)"  # whatever is no routed expert
 _SAFE_PATTERN = re.compile(r"(\\[.d]|[\w.,:|$^()\[\]+*?-])*")
 
@@ -110,7 +110,12 @@ def _patterns(f: Fields, *names: str) -> tuple[str, ...] | None:
         raise f.error(f"{names[0]} is {shown(value)}: it must be a list of module names")
     for pattern in value:
         if len(pattern) > _LONGEST_PATTERN or (pattern.startswith("re:") and not _tame(pattern[3:])):
-            raise f.error(f"{names[0]} has the expression {shown(pattern)}: write it with . * | ( ) and plain names")
+            raise f.error(
+                f"{names[0]} has the expression {shown(pattern)}: write it with . * | ( ) and plain names, and at most "
+                f"{_MOST_REPEATS} of * + ?"
+            )
+    if sum(pattern.startswith("re:") for pattern in value) > _MOST_EXPRESSIONS:
+        raise f.error(f"{names[0]} has more than {_MOST_EXPRESSIONS} expressions: list the modules by name")
     return tuple(value)
 
 

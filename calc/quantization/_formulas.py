@@ -95,8 +95,8 @@ def matrix_bytes(*, output_dim, input_dim, block_out, block_in, element_bits, sc
     ...     scale_bits=32, zero_bits=0)
     14683648.0
     """
-    block_count = ceil(output_dim / block_out) * ceil(input_dim / block_in)
-    matrix_bytes = (output_dim * input_dim * element_bits + block_count * (scale_bits + zero_bits)) / 8
+    all_scale_bytes = ceil(output_dim / block_out) * ceil(input_dim / block_in) * (scale_bits + zero_bits) / 8
+    matrix_bytes = output_dim * input_dim * element_bits / 8 + all_scale_bytes
     return matrix_bytes
 
 

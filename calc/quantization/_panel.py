@@ -71,17 +71,16 @@ def quantization_panel(
     now = step(geometry, held, chip, runs.multiplies, ranks=ranks, step_tokens=sequences)
     before = step(geometry, original, chip, ORIGINAL, ranks=ranks, step_tokens=sequences)
     cross = crossover(geometry, held, chip, runs.multiplies, ranks=ranks)
+    level = crossover(geometry, original, chip, ORIGINAL, ranks=ranks)
     where = "" if ranks == 1 else f", each of {ranks} ranks"
     fit = positions_that_fit(memory_bytes=left, bytes_per_position=cached.bytes_per_position)
     rows = (
-        Row(
-            f"Weights{where}",
-            f"{format_bytes(share)} ({format_bytes(original.total_bytes / ranks)} in bf16)",
-            keep=True,
-        ),
+        Row(f"Weights{where}", format_bytes(share), keep=True),
+        Row("… and in bf16", format_bytes(original.total_bytes / ranks)),
         Row("Stored bits per parameter of the whole model", significant(held.bits_per_weight, 4)),
         Row("Multiplied as", runs.multiplies),
-        Row("From so many tokens in a step, fewer bytes don't help", format_count(cross), keep=True),
+        Row("Tokens in a step that wait for arithmetic, from", format_count(cross), keep=True),
+        Row("… and bf16 from", format_count(level)),
         Row("Least time of a step, weights alone", format_seconds(now.floor_s)),
         Row("… times as fast as bf16, at best", f"{significant(before.floor_s / now.floor_s, 3)}×"),
         Row("Cache of these sequences", format_bytes(wanted)),
@@ -98,9 +97,9 @@ def quantization_panel(
 def _meaning(sequences: int, cross: int, fits: bool) -> str:
     tokens = f"{format_count(sequences)} token{'' if sequences == 1 else 's'}"
     if sequences < cross:
-        side = "waits for the weights, so fewer bytes shorten it"
+        side = "waits for the weights, so fewer bytes would shorten it"
     else:
-        side = "waits for the arithmetic, so fewer bytes alone don't shorten it"
+        side = "waits for the arithmetic, so fewer bytes would not shorten it"
     room = "The cache fits beside the weights." if fits else "The cache does not fit beside the weights."
     return f"A step of {tokens} {side}. {room}"
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from calc import parameters
@@ -264,8 +264,11 @@ def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Iterable[str] = HE
     >>> round(stored(load("llama-3.1-70b"), "gptq-int4-g128").bits_per_weight, 2)
     4.51
     """
-    rule, patterns = scheme(how) if isinstance(how, str) else how, tuple(keeps)
+    return _stored(model, scheme(how) if isinstance(how, str) else how, tuple(keeps))
 
+
+@lru_cache(maxsize=256)
+def _stored(model: ModelGeometry, rule: Scheme, patterns: tuple[str, ...]) -> Stored:
     def size(matrix: Matrix) -> Callable[[int, int], float] | None:
         return None if any(matches(p, matrix.path) for p in patterns) else rule.stored_bytes
 

@@ -1,0 +1,264 @@
+"""Problems about what fewer bytes buy: crossovers, floors, loops that hide them, room for a cache, a choice."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Numbers
+
+from calc import kv_cache as kv
+from calc import quantization as qz
+from calc.parameters import count
+from calc.practice._problem import Problem
+from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
+from calc.units import UNITS, format_bytes, format_decimal, significant
+from calc.working import working
+
+GIB = UNITS["GiB"].factor
+STORED = {"bf16": 2.0, "8-bit": 1.0, "4-bit": 0.52}
+
+
+def _told(n: Numbers) -> str:
+    return (
+        f"{chip(n.chip).name} multiplies bf16 at {format_decimal(chip(n.chip).peak('bf16').value, 'FLOP/s')} and reads "
+        f"{format_decimal(chip(n.chip).bandwidth.value, 'B/s')}"
+    )
+
+
+def _cross(n: Numbers, **changed: float) -> float:
+    numbers = {"peak": chip(n.chip).peak("bf16").value, "bandwidth": chip(n.chip).bandwidth.value}
+    return qz.crossover_tokens(**numbers | {"bytes_per_weight": STORED[n.weights]} | changed)
+
+
+crossover = Problem(
+    id="quantization/crossover",
+    title="Where it stops",
+    level=2,
+    step=CROSSOVER,
+    printed={"chip": "a100-80gb-sxm", "weights": "4-bit"},
+    choices={"chip": CHIPS, "weights": tuple(STORED)},
+    ask=lambda n: (
+        f"{_told(n)}. A dense model's weights take {STORED[n.weights]:g} bytes each, scales included, and are "
+        "multiplied as bf16. At how many tokens in a step does the arithmetic take as long as reading the weights?"
+    ),
+    unit="tokens",
+    answer=_cross,
+    mistakes={
+        "counts a multiply-add as one FLOP": lambda n: 2 * _cross(n),
+        "takes the bytes of bf16": lambda n: _cross(n, bytes_per_weight=2),
+        "takes the peak with sparsity": lambda n: 2 * _cross(n),
+        "divides by the bytes": lambda n: _cross(n, bytes_per_weight=1) / STORED[n.weights],
+    },
+    hint="Reading a weight takes its bytes over the bandwidth; multiplying it takes two FLOP a token over the peak.",
+    solution=lambda n: [
+        working(
+            qz.crossover_tokens,
+            peak=chip(n.chip).peak("bf16").value,
+            bandwidth=chip(n.chip).bandwidth.value,
+            bytes_per_weight=STORED[n.weights],
+        )
+    ],
+)
+
+
+def _floor(n: Numbers, per_weight: float) -> float:
+    billion = 1e9 * n.billions
+    return qz.step_floor(
+        read=qz.read_seconds(weight_bytes=billion * per_weight, bandwidth=chip(n.chip).bandwidth.value),
+        multiply=qz.multiply_seconds(step_tokens=n.tokens, weights=billion, peak=chip(n.chip).peak("bf16").value),
+    )
+
+
+def _gain(n: Numbers) -> float:
+    return _floor(n, 2) / _floor(n, STORED[n.weights])
+
+
+def _bytes_alone(n: Numbers) -> float:
+    return 2 / STORED[n.weights]
+
+
+step_gain = Problem(
+    id="quantization/step-gain",
+    title="How much faster at best",
+    level=3,
+    step=CROSSOVER,
+    printed={"chip": "a100-80gb-sxm", "weights": "4-bit", "tokens": 64, "billions": 8},
+    choices={
+        "chip": CHIPS,
+        "weights": ("4-bit", "8-bit"),
+        "tokens": (1, 16, 48, 64, 96, 128, 256, 1024),
+        "billions": (8, 13, 70),
+    },
+    ask=lambda n: (
+        f"{_told(n)}. A GPU holds {n.billions} billion dense weights, all of them used by every token. They are stored "
+        f"at {STORED[n.weights]:g} bytes each instead of 2, and multiplied as bf16 either way. A step has {n.tokens:,} "
+        f"token{'' if n.tokens == 1 else 's'}. By the floors of the weights, how many times as fast can it become?"
+    ),
+    unit="x",
+    answer=_gain,
+    mistakes={
+        "divides the bytes, whatever the tokens": lambda n: (
+            _bytes_alone(n) if _bytes_alone(n) > 1.001 * _gain(n) else None
+        ),
+        "turns the ratio around": lambda n: 1 / _gain(n),
+        "adds reading and multiplying": lambda n: _added(n, 2) / _added(n, STORED[n.weights]),
+    },
+    hint="Each floor is the longer of reading and multiplying. Only one of the two changed.",
+    solution=lambda n: (
+        [
+            line
+            for each in (2, STORED[n.weights])
+            for line in (
+                f"At {each:g} bytes:",
+                working(qz.read_seconds, weight_bytes=1e9 * n.billions * each, bandwidth=chip(n.chip).bandwidth.value),
+                working(
+                    qz.multiply_seconds,
+                    step_tokens=n.tokens,
+                    weights=1e9 * n.billions,
+                    peak=chip(n.chip).peak("bf16").value,
+                ),
+            )
+        ]
+        + [f"Longest of each: {_floor(n, 2):.4g} s / {_floor(n, STORED[n.weights]):.4g} s = {significant(_gain(n))}."]
+    ),
+)
+
+
+def _added(n: Numbers, per_weight: float) -> float:
+    billion = 1e9 * n.billions
+    return qz.read_seconds(weight_bytes=billion * per_weight, bandwidth=chip(n.chip).bandwidth.value) + (
+        qz.multiply_seconds(step_tokens=n.tokens, weights=billion, peak=chip(n.chip).peak("bf16").value)
+    )
+
+
+def _loop(n: Numbers) -> float:
+    return (n.slow + n.overhead) / (n.fast + n.overhead)
+
+
+slow_loop = Problem(
+    id="quantization/slow-loop",
+    title="A slow loop",
+    level=1,
+    step=CROSSOVER,
+    printed={"slow": 13.4, "fast": 3.7, "overhead": 28.6},
+    choices={"slow": (9.6, 13.4, 41.8), "fast": (2.6, 3.7, 10.9), "overhead": (4.0, 12.5, 28.6, 40.0)},
+    possible=lambda n: n.slow > 1.5 * n.fast,
+    ask=lambda n: (
+        f"Reading a model's weights takes {n.slow} ms a token in fp16 and {n.fast} ms in 4 bits. A loop in Python adds "
+        f"{n.overhead} ms a token to both. How many times as fast are 4 bits in this loop?"
+    ),
+    unit="x",
+    answer=_loop,
+    mistakes={
+        "leaves the loop out": lambda n: n.slow / n.fast,
+        "adds the loop to fp16 alone": lambda n: (n.slow + n.overhead) / n.fast,
+        "turns the ratio around": lambda n: 1 / _loop(n),
+    },
+    hint="Both times have the loop in them.",
+    solution=lambda n: [
+        f"({n.slow} + {n.overhead}) ms / ({n.fast} + {n.overhead}) ms = {significant(_loop(n))}.",
+        "And back, from what was measured to the loop:",
+        working(qz.fixed_overhead, slow=n.slow / 1000, fast=n.fast / 1000, speedup=_loop(n)),
+    ],
+)
+
+
+def _room(n: Numbers, weights: str | None = None, cache: str | None = None) -> float:
+    left = n.gib * GIB - held(n.model, weights or n.weights).total_bytes
+    token = kv.layout(geometry(n.model), element=cache or n.cache).bytes_per_position
+    return max(0, left // token)
+
+
+room = Problem(
+    id="quantization/room",
+    title="Room for the cache",
+    level=3,
+    step=CACHE,
+    printed={"model": "llama-3.1-8b", "weights": "int4-g128", "cache": "fp8", "gib": 20},
+    choices={
+        "model": ("llama-3.1-8b", "mistral-nemo", "llama-2-13b"),
+        "weights": ("int4-g128", "fp8-tensor"),
+        "cache": ("bf16", "fp8"),
+        "gib": (16, 20, 36, 70),
+    },
+    possible=lambda n: n.gib * GIB > 1.1 * held(n.model, "bf16").total_bytes or n.weights != "bf16",
+    ask=lambda n: (
+        f"One GPU gives {n.gib} GiB to weights and cache. {geometry(n.model).name}'s weights take "
+        f"{format_bytes(held(n.model, n.weights).total_bytes)} as {qz.scheme(n.weights).name}, and "
+        f"{format_bytes(held(n.model, 'bf16').total_bytes)} in bf16. One position leaves "
+        f"{format_bytes(kv.layout(geometry(n.model)).bytes_per_position)} in a bf16 cache. How many positions fit with "
+        f"the {qz.scheme(n.weights).name} weights and a cache in {n.cache}?"
+    ),
+    unit="positions",
+    answer=_room,
+    mistakes={
+        "keeps the weights in bf16": lambda n: _room(n, weights="bf16"),
+        "halves the cache as well": lambda n: _room(n, cache="fp8") if n.cache == "bf16" else None,
+        "leaves the cache in bf16": lambda n: _room(n, cache="bf16") if n.cache == "fp8" else None,
+        "gives the cache all the memory": lambda n: (
+            n.gib * GIB // kv.layout(geometry(n.model), element=n.cache).bytes_per_position
+        ),
+    },
+    hint="Weights first, then what is left over the bytes of one position. Each has a type of its own.",
+    solution=lambda n: [
+        f"Left: {format_bytes(n.gib * GIB - held(n.model, n.weights).total_bytes)}.",
+        working(
+            kv.positions_that_fit,
+            memory_bytes=n.gib * GIB - held(n.model, n.weights).total_bytes,
+            bytes_per_position=kv.layout(geometry(n.model), element=n.cache).bytes_per_position,
+        ),
+    ],
+)
+
+# --- an open question ----------------------------------------------------------------------------
+
+
+def _checklist(n: Numbers) -> list[str]:
+    whole, four = held(n.model, "bf16").total_bytes, held(n.model, "int4-g128").total_bytes
+    cross = qz.crossover_tokens(
+        peak=chip(n.chip).peak("bf16").value, bandwidth=chip(n.chip).bandwidth.value, bytes_per_weight=0.52
+    )
+    return [
+        f"Sizes the weights first: {format_bytes(whole)} in bf16, {format_bytes(four)} in int4 with groups of 128.",
+        "Asks what the chip multiplies in and what the engine supports on it, before asking what is small.",
+        f"Says where a step with 4-bit weights waits for arithmetic: from about {significant(cross, 2)} tokens here.",
+        f"Counts the tokens in a step: {n.sequences} sequences, one token each, plus the chunks of prompts.",
+        "Treats the cache as a choice of its own, with its own bytes, its own speed and its own risk.",
+        "Takes quality from tasks like the service's own, at the output lengths it has; perplexity is not enough.",
+        "Compares on the same engine and version, with the same load, and names both.",
+        "Keeps what can't be compared apart from what is worse: unknown is not bad, and not good.",
+        "States the rule before the numbers: a floor for quality, then the best of service, then the fewest bytes.",
+        "Says what would change the answer: the load, the chip, the benchmark, the floor.",
+    ]
+
+
+service = Problem(
+    id="quantization/service",
+    title="Choose for a service",
+    level="design",
+    step=CHOICE,
+    printed={"model": "llama-3.1-70b", "chip": "h100-sxm", "gpus": 4, "sequences": 64},
+    choices={
+        "model": ("llama-3.1-70b", "llama-3.1-8b", "qwen2.5-72b"),
+        "chip": ("a100-80gb-sxm", "h100-sxm", "b200-sxm"),
+        "gpus": (1, 2, 4, 8),
+        "sequences": (8, 64, 256),
+    },
+    possible=lambda n: held(n.model, "int4-g128").total_bytes < 0.6 * n.gpus * chip(n.chip).memory_bytes.value,
+    ask=lambda n: (
+        f"You serve {geometry(n.model).name} on {n.gpus} × {chip(n.chip).name}, about {n.sequences} sequences at a "
+        "time. Somebody proposes 4-bit weights because they are four times smaller. How do you decide how to quantize, "
+        "if at all?"
+    ),
+    checklist=_checklist,
+    hint="Three questions: what must fit, what does a step wait for, and what may quality cost?",
+    solution=lambda n: [
+        f"{count(geometry(n.model)).total / 1e9:.4g} billion parameters.",
+        f"In bf16 {format_bytes(held(n.model, 'bf16').total_bytes)}.",
+        f"In int4 {format_bytes(held(n.model, 'int4-g128').total_bytes)}.",
+        working(
+            qz.crossover_tokens,
+            peak=chip(n.chip).peak("bf16").value,
+            bandwidth=chip(n.chip).bandwidth.value,
+            bytes_per_weight=0.52,
+        ),
+    ],
+)

@@ -1,0 +1,163 @@
+"""Practice of the quantization chapter: every answer a second time, from configuration fields and whole numbers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from calc import practice
+from calc.hardware import accelerator
+from calc.sources import load_json
+
+# Bits of an element, of a scale, of a zero point; weights in a group: written down again from the texts
+GROUP = {"gptq": (4, 16, 4, 128), "g128": (4, 16, 0, 128), "g64": (4, 16, 4, 64)}
+GROUP |= {"g32": (4, 16, 0, 32), "mx": (4, 8, 0, 32), "nv": (4, 8, 0, 16)}
+BLOCK = {"Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210), "Q8_0": (32, 34), "Q4_0": (32, 18)}
+BYTES = {"bf16": Fraction(2), "8-bit": Fraction(1), "4-bit": Fraction(52, 100)}
+
+
+def config(slug: str) -> dict:
+    facts = load_json("models", f"{slug}.json")["config"]
+    return facts.get("text_config", facts)
+
+
+def shapes(slug: str) -> list[tuple[int, int]]:
+    """Rows and columns of every projection of one layer."""
+    c = config(slug)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    hidden, wide = c["hidden_size"], c["intermediate_size"]
+    queries, keys = c["num_attention_heads"] * size, (c.get("num_key_value_heads") or c["num_attention_heads"]) * size
+    return [
+        (queries, hidden),
+        (keys, hidden),
+        (keys, hidden),
+        (hidden, queries),
+        (wide, hidden),
+        (wide, hidden),
+        (hidden, wide),
+    ]
+
+
+def total(slug: str) -> int:
+    c = config(slug)
+    layers, hidden = c["num_hidden_layers"], c["hidden_size"]
+    return layers * (sum(a * b for a, b in shapes(slug)) + 2 * hidden) + 2 * c["vocab_size"] * hidden + hidden
+
+
+def billions(number: int) -> Fraction:
+    """A count as the question prints it, to four digits."""
+    return Fraction(f"{number / 1e9:.4g}") * 10**9
+
+
+def grouped(n) -> Fraction:
+    element, scale, zero, group = GROUP[n.how]
+    bits = n.rows * n.columns * element
+    for _ in range(n.rows):
+        bits += (n.columns // group + (n.columns % group > 0)) * (scale + zero)
+    return Fraction(bits, 8)
+
+
+def model(n) -> Fraction:
+    element, scale, zero, group = GROUP[n.how]
+    c = config(n.model)
+    stay = billions(2 * c["vocab_size"] * c["hidden_size"])
+    rest = billions(total(n.model)) - stay
+    return rest * (element + Fraction(scale + zero, group)) / 8 + 2 * stay
+
+
+def rates(n) -> tuple[Fraction, Fraction]:
+    chip = accelerator(n.chip)
+    return Fraction(chip.peak("bf16").value), Fraction(chip.bandwidth.value)
+
+
+def crossover(n) -> Fraction:
+    """Tokens for which 2 FLOP a weight and token take as long as the bytes of a weight."""
+    peak, bandwidth = rates(n)
+    return (BYTES[n.weights] / bandwidth) / (2 / peak)
+
+
+def gain(n) -> Fraction:
+    peak, bandwidth = rates(n)
+    weights = n.billions * 10**9
+    multiply = 2 * n.tokens * weights / peak
+    return max(2 * weights / bandwidth, multiply) / max(BYTES[n.weights] * weights / bandwidth, multiply)
+
+
+def stored(slug: str, how: str) -> Fraction:
+    """Matrices of the layers quantized, everything else in two bytes."""
+    c = config(slug)
+    size = Fraction(0)
+    for rows, columns in shapes(slug):
+        if how == "int4-g128":
+            size += Fraction(rows * columns, 2) + rows * columns // 128 * 2 + 16  # and the shape, two int64
+        else:
+            size += rows * columns + 4 + 4  # a scale for the weights, one for the inputs
+    kept = c["num_hidden_layers"] * 2 * c["hidden_size"] + c["hidden_size"] + 2 * c["vocab_size"] * c["hidden_size"]
+    return c["num_hidden_layers"] * size + 2 * kept
+
+
+def room(n) -> int:
+    c = config(n.model)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    heads = c.get("num_key_value_heads") or c["num_attention_heads"]
+    token = 2 * c["num_hidden_layers"] * heads * size * {"bf16": 2, "fp8": 1}[n.cache]
+    return int((n.gib * 2**30 - stored(n.model, n.weights)) // token)
+
+
+def loop(n) -> Fraction:
+    slow, fast, extra = (Fraction(str(v)) for v in (n.slow, n.fast, n.overhead))
+    return (slow + extra) / (fast + extra)
+
+
+def file(n) -> Fraction:
+    parts = ((n.most, n.billions), (n.few, n.better))
+    return sum(Fraction(str(many)) * 10**9 * BLOCK[kind][1] / BLOCK[kind][0] for kind, many in parts)
+
+
+def mixture(n) -> Fraction:
+    return Fraction(str(n.experts)) * 10**9 * 17 / 32 + Fraction(str(n.rest)) * 2 * 10**9  # 32 weights take 17 bytes
+
+
+SECOND = {
+    "quantization/one-matrix": grouped,
+    "quantization/block-scales": lambda n: 4 * -(-n.rows // n.block) * -(-n.columns // n.block),
+    "quantization/slow-loop": loop,
+    "quantization/whole-model": model,
+    "quantization/times-smaller": lambda n: 2 * billions(total(n.model)) / model(n),
+    "quantization/mixture": mixture,
+    "quantization/gguf-file": file,
+    "quantization/crossover": crossover,
+    "quantization/step-gain": gain,
+    "quantization/room": room,
+}
+PROBLEMS = practice.problems("quantization")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_printed_answers_are_the_published_ones():
+    """gpt-oss-120b's model card prints 60.8 GiB; QNT-04 was 30% faster; the A100's crossover is told as 38 to 40."""
+    assert PROBLEMS["quantization/mixture"].answer(PROBLEMS["quantization/mixture"].draw(0)) / 2**30 == pytest.approx(
+        60.7, abs=0.05
+    )
+    assert PROBLEMS["quantization/slow-loop"].answer(PROBLEMS["quantization/slow-loop"].draw(0)) == pytest.approx(
+        1.3, abs=0.001
+    )
+    assert 38 < PROBLEMS["quantization/crossover"].answer(PROBLEMS["quantization/crossover"].draw(0)) < 41
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("quantization/service").checklist()) >= 6
