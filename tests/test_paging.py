@@ -376,6 +376,7 @@ def panel(**changes):
         ({}, "entry 81 of the table, place 3", "799 against 128", "1,296 positions", "6.24 times as many"),
         ({"drafter": "EAGLE or MTP"}, "entry 81 of the table, place 3", "799 against 128", "1,280 positions", "6.24"),
         ({"block_tokens": 2096}, "entry 0 of the table, place 1,299", "500 against 128", "0 positions", "all of it is"),
+        ({"reserved": 1400}, "entry 81 of the table, place 3", "799 against 748", "1,296 positions", "51 more than"),
         ({"reserved": 1300}, "entry 81 of the table, place 3", "799 against 806", "1,296 positions", "fewer than"),
         (
             {"block_tokens": 1, "reserved": 1300},

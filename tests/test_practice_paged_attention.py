@@ -131,7 +131,7 @@ def test_chapter_has_easy_hard_and_design_problems():
 def test_mistakes_are_named():
     assert "last token's block" in practice.problem("paged_attention/again").check("1024 tokens").message
     assert "right behind its key" in practice.problem("paged_attention/value-distance").check("256 B").message
-    assert "partial block too" in practice.problem("paged_attention/forked").check("139 blocks").message
+    assert "partial block too" in practice.problem("paged_attention/forked").check("62 blocks").message
 
 
 def test_the_open_question_counts_what_it_names():

@@ -113,20 +113,27 @@ def _percent(share: float) -> str:
 
 def _meaning(paged: int, whole: int, found: int) -> str:
     if not paged:
-        fits = "The pool holds not one such sequence: give it more memory, or share the layers among more ranks."
+        fits = (
+            "In blocks the pool holds not one such sequence: give it more memory, or share the layers among more ranks."
+        )
     elif paged > whole:
-        more = f"{significant(paged / whole, 3)} times as many" if whole else "some where reservations hold none"
-        fits = f"Blocks hold {more}: only the last block of a sequence is partly empty."
+        if not whole:
+            more = "some where reservations hold none"
+        elif paged < 1.1 * whole:
+            more = f"{format_count(paged - whole)} more than reservations"
+        else:
+            more = f"{significant(paged / whole, 3)} times as many"
+        fits = f"Blocks hold {more}: only the last block of a sequence can be partly empty."
     elif paged < whole:
         fits = "Blocks hold fewer than reservations this tight: the last block is rounded up."
     else:
-        fits = "Blocks hold as many as reservations here: there is little to recover."
+        fits = "Blocks hold as many as reservations here: what they recover, if anything, is no room for one more."
     again = " The prompt is shorter than what a hit needs, so all of it is computed again." if not found else ""
     return fits + again
 
 
 _LEFT_OUT = (
-    "Sequences are equally long, share nothing and don't grow. Windows and states, which engines keep in groups of "
-    "their own; the null block; watermarks; a reservation's external fragmentation. A hit is for a prompt seen whole, "
-    "none of it evicted."
+    "Sequences are equally long, share nothing and don't grow. Layers with windows are counted as if they kept all "
+    "positions, where engines give them groups of their own. Not counted: the null block, watermarks, a reservation's "
+    "external fragmentation. A hit is for a prompt seen whole, none of it evicted."
 )

@@ -97,9 +97,10 @@ def _layer(n: Numbers, **changed: object) -> paging.LayerPages:
 def _layer_words(n: Numbers) -> str:
     layer = _layer(n)
     count = f"{layer.kv_heads} KV head{'s' if layer.kv_heads > 1 else ''}"
+    rank = "its only rank" if n.ranks == 1 else f"one of {n.ranks} ranks"
     return (
-        f"One layer of {name(n.model)} on one of {n.ranks} ranks has {count} of {layer.head_dim} elements, stored as "
-        f"{n.element}. A pool of {n.blocks:,} blocks of {n.block_tokens} positions holds "
+        f"One layer of {name(n.model)} on {rank} has {count} of {layer.head_dim} elements, stored as {n.element}. A "
+        f"pool of {n.blocks:,} blocks of {n.block_tokens} positions holds "
     )
 
 

@@ -164,12 +164,12 @@ more_sequences = Problem(
     level=2,
     step=WASTE,
     printed={
-        "model": "llama-3.1-70b",
-        "ranks": 8,
-        "gib": 40,
-        "reserved": 8192,
-        "positions": 1210,
-        "block_tokens": 64,
+        "model": "llama-3.1-8b",
+        "ranks": 1,
+        "gib": 20,
+        "reserved": 4096,
+        "positions": 1500,
+        "block_tokens": 128,
     },
     choices={
         "model": MODELS,
@@ -235,7 +235,7 @@ forked = Problem(
     title="Several answers to one prompt",
     level=3,
     step=SHARING,
-    printed={"prompt": 1000, "samples": 4, "each": 300, "block_tokens": 16},
+    printed={"prompt": 700, "samples": 3, "each": 100, "block_tokens": 16},
     choices={
         "prompt": (50, 333, 700, 1000, 2100),
         "samples": (2, 3, 4, 8),

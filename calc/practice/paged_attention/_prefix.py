@@ -51,7 +51,7 @@ with_drafter = Problem(
     title="Large blocks and a drafter",
     level=2,
     step=LAW,
-    printed={"prompt": 4096, "block_tokens": 832},
+    printed={"prompt": 10_000, "block_tokens": 1056},
     choices={"prompt": (1024, 2048, 4096, 5000, 8192, 10_000, 16_384), "block_tokens": LARGE},
     possible=lambda n: _hit(n.prompt, n.block_tokens, 1) > 0,
     ask=lambda n: (
@@ -155,7 +155,7 @@ def _plan(n: Numbers) -> list[str]:
 def _plan_working(n: Numbers) -> list[str | Working]:
     each = token("llama-3.1-70b", 8, "bf16")
     return [
-        "What the instructions find:",
+        "What instructions and a history find:",
         working(paging.hit_positions, prompt=n.system + n.history, block_tokens=16, dropped_blocks=0),
         "What the open sessions hold on one rank:",
         working(kv_cache.sequence_bytes, bytes_per_position=each, positions=n.sessions * n.history),
