@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .artifacts import TARGET
 from .environment import HOME, ROOT
-from .recording import to_deltas
+from .recording import STEPS, to_deltas
 
 START_TIMEOUT_S = 600
 STOP_TIMEOUT_S = 20
@@ -181,7 +181,7 @@ class Process:
                     running, waiting, usage = match.groups()
                     gauges.append((at_us, int(running), int(waiting), round(float(usage) * 10)))
         names = {
-            "steps": ("at_us", "prefill_requests", "prefill_tokens", "decode_requests", "decode_tokens", "elapsed_us"),
+            "steps": STEPS,
             "gauge": ("at_us", "running", "waiting", "cache_permille"),
         }
         rows = []
