@@ -32,11 +32,11 @@ def leap(requests: Sequence[Request], config: SchedulerConfig, step_time: StepTi
 
     Requests share no prefix and nobody speculates; `simulate` sees to that.
     """
+    for request in requests:
+        check_fits(request, config)
     count = len(requests)
     order = sorted(range(count), key=[r.arrival_s for r in requests].__getitem__)
     ordered = [requests[i] for i in order]
-    for request in ordered:
-        check_fits(request, config)
     size, usable, budget, places = config.block_tokens, config.blocks - 1, config.token_budget, config.sequences
     limit, adaptive, chunked = config.long_prefill_threshold, config.adaptive_threshold, config.chunked_prefill
     whole, watermark, first_come = config.reserve_prompt, config.watermark_blocks, config.policy == "fcfs"

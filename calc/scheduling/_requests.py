@@ -175,7 +175,8 @@ def check_fits(request: Request, config: SchedulerConfig) -> None:
     """
     check(request, config)
     where, prompt = f"request {request.name!r}", request.prompt_tokens
-    positions = min(prompt + request.output - 1 + config.draft_slots, config.max_positions)  # the last is not written
+    written = min(prompt + request.output, config.max_positions) - 1  # never the last token
+    positions = min(written + config.draft_slots, config.max_positions)
     needed, usable = -(-positions // config.block_tokens), config.blocks - 1
     if needed > usable:
         raise SchedulingError(f"{where} needs {needed} blocks at its end, the pool has {usable}: it would never finish")
