@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bench_latency
+import bench_scheduling
 import browser
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +41,12 @@ def main() -> None:
         median = statistics.median(seconds)
         more = 1000 * (median - base)
         print(f"  {name:<24}{1000 * median:7.1f} ms  {more:+7.1f} ms  {median / base:5.2f} × python alone")
+    print("\nStreams of token times")
+    bench_latency.bench()
+    print("\nSimulated schedules")
+    bench_scheduling.bench()
     if browser.find():
+        print("\nPanels in a browser")
         runpy.run_path(str(ROOT / "book" / "live" / "bench.py"), run_name="__main__")
     else:
         print("No browser on this machine: the panels are not measured.")
