@@ -20,7 +20,7 @@ from .environment import HOME, ROOT
 from .recording import STEPS, to_deltas
 
 START_TIMEOUT_S = 600
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 10
 HEALTH_POLL_S = 0.02
 CACHE_GIB = 1
 CACHE_TOKENS = 87296  # what vLLM lays out of it for this model in bf16
