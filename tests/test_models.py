@@ -101,7 +101,7 @@ def test_catalogue_entry_says_where_its_facts_come_from(slug):
     assert entry["url"].startswith("https://huggingface.co/") and entry["url"].endswith("/config.json")
     assert entry["checked"] >= "2026-11-30"
     model = load(slug)
-    assert (model.name, model.source) == (entry["name"], entry["source"])
+    assert (model.name, model.source) == (entry["name"], f"{entry['source']}, checked {entry['checked']}")
     assert model.element in {"bf16", "fp16"}
     assert model.max_positions >= 4096
 
