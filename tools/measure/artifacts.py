@@ -15,6 +15,7 @@ FOLDER = ".measure/artifacts"  # from the repository's root, as it stands in eve
 TARGET = f"{FOLDER}/target"  # also the name under which it is served
 DRAFT = f"{FOLDER}/draft"
 WORDS = 8192
+WORD_ZERO = "w0000000"
 MODEL_SEED = 20261101
 DRAFT_LAYERS = 2
 LATER_LAYERS_SCALE = 0.06
@@ -87,10 +88,14 @@ def _write(root: Path) -> None:
 
 
 def _tokenizer():
-    """One token per word "w0" … "w8191": a prompt of n words is n tokens, and text and tokens tell the same."""
+    """One token per word "w1", "w2", …: a prompt of n words is n tokens, and text and tokens tell the same.
+
+    vLLM refuses a text of more characters, spaces included, than its longest token times the positions: so one is long.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(WORDS)}, unk_token="w0"))
+    vocabulary = {WORD_ZERO: 0} | {f"w{i}": i for i in range(1, WORDS)}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token=WORD_ZERO))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0", model_max_length=MAX_POSITIONS)
+    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token=WORD_ZERO, model_max_length=MAX_POSITIONS)

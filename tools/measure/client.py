@@ -43,7 +43,7 @@ class Request:
 
 def words(rng: random.Random, count: int) -> str:
     """A prompt of `count` tokens; two of them share no prefix, so nothing is found in the prefix cache by accident."""
-    return " ".join(f"w{rng.randrange(WORDS)}" for _ in range(count))
+    return " ".join(f"w{rng.randrange(1, WORDS)}" for _ in range(count))
 
 
 def poisson(rng: random.Random, count: int, per_s: float) -> list[int]:
