@@ -98,4 +98,5 @@ def _tokenizer():
     vocabulary = {WORD_ZERO: 0} | {f"w{i}": i for i in range(1, WORDS)}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token=WORD_ZERO))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=words, unk_token=WORD_ZERO, model_max_length=MAX_POSITIONS)
+    # no word is declared special, or an engine would leave it out of its text
+    return PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=MAX_POSITIONS)

@@ -101,9 +101,9 @@ def _load(
 
 
 def _arrivals(quick: bool) -> list[Setup]:
-    count = 8 if quick else 54
+    count = 8 if quick else 48
     runs = []
-    for per_s in (4.0,) if quick else (1.5, 2.5, 3.5, 4.5, 6.0, 8.0):
+    for per_s in (4.0,) if quick else (1.25, 1.75, 2.25, 3.0, 4.0, 6.0):
         parameters = {"count": count, "per_s": per_s, "prompt": [128, 384], "output": [32, 96]}
         draw = functools.partial(_load, count=count, per_s=per_s, prompt=(128, 384), output=(32, 96))
         runs.append(Run(name=f"rate-{per_s:g}", draw=draw, parameters=parameters))
@@ -294,17 +294,17 @@ RECORDINGS = (
     Recording(
         name="chunked_prefill",
         title="A long prompt among streaming requests, at five token budgets and without chunking",
-        minutes=8,
+        minutes=8.5,
         setups=_chunked_prefill,
     ),
     Recording(
-        name="arrivals", title="Open-loop Poisson arrivals up to and past saturation", minutes=6.5, setups=_arrivals
+        name="arrivals", title="Open-loop Poisson arrivals up to and past saturation", minutes=7.5, setups=_arrivals
     ),
     Recording(name="steps", title="Prefill and decode step times over a grid", minutes=3, setups=_steps),
     Recording(name="speculation", title="Speculative decoding with a real draft", minutes=5.5, setups=_speculation),
-    Recording(name="tail", title="One injected cause at a time behind a slow tail", minutes=6.5, setups=_tail),
-    Recording(name="cold_start", title="Every phase of a cold start, cold and warm", minutes=6, setups=None),
+    Recording(name="tail", title="One injected cause at a time behind a slow tail", minutes=6, setups=_tail),
+    Recording(name="cold_start", title="Every phase of a cold start, cold and warm", minutes=6.5, setups=None),
     Recording(name="prefix", title="Prefix caching, cold, warm and half warm", minutes=1.5, setups=_prefix),
     Recording(name="adapters", title="More adapters than slots", minutes=2, setups=_multi_lora),
-    Recording(name="engines", title="The same work through two engines", minutes=5, setups=_engines),
+    Recording(name="engines", title="The same work through two engines", minutes=4.5, setups=_engines),
 )
