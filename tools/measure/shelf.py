@@ -101,7 +101,7 @@ def _load(
 
 
 def _arrivals(quick: bool) -> list[Setup]:
-    count = 8 if quick else 48
+    count = 8 if quick else 36
     runs = []
     for per_s in (4.0,) if quick else (1.25, 1.75, 2.25, 3.0, 4.0, 6.0):
         parameters = {"count": count, "per_s": per_s, "prompt": [128, 384], "output": [32, 96]}
@@ -192,7 +192,7 @@ def _tail_load(rng: random.Random, *, count: int, causes: tuple[str, ...]) -> li
 
 
 def _tail(quick: bool) -> list[Setup]:
-    count = 24 if quick else 90
+    count = 24 if quick else 72
     cases = {
         "nothing injected": (),
         "long prompt": ("long prompt",),
@@ -294,17 +294,17 @@ RECORDINGS = (
     Recording(
         name="chunked_prefill",
         title="A long prompt among streaming requests, at five token budgets and without chunking",
-        minutes=8.5,
+        minutes=11,
         setups=_chunked_prefill,
     ),
     Recording(
-        name="arrivals", title="Open-loop Poisson arrivals up to and past saturation", minutes=7.5, setups=_arrivals
+        name="arrivals", title="Open-loop Poisson arrivals up to and past saturation", minutes=6, setups=_arrivals
     ),
-    Recording(name="steps", title="Prefill and decode step times over a grid", minutes=3, setups=_steps),
+    Recording(name="steps", title="Prefill and decode step times over a grid", minutes=2.5, setups=_steps),
     Recording(name="speculation", title="Speculative decoding with a real draft", minutes=5.5, setups=_speculation),
-    Recording(name="tail", title="One injected cause at a time behind a slow tail", minutes=6, setups=_tail),
-    Recording(name="cold_start", title="Every phase of a cold start, cold and warm", minutes=6.5, setups=None),
+    Recording(name="tail", title="One injected cause at a time behind a slow tail", minutes=5.5, setups=_tail),
+    Recording(name="cold_start", title="Every phase of a cold start, cold and warm", minutes=7, setups=None),
     Recording(name="prefix", title="Prefix caching, cold, warm and half warm", minutes=1.5, setups=_prefix),
-    Recording(name="adapters", title="More adapters than slots", minutes=2, setups=_multi_lora),
+    Recording(name="adapters", title="More adapters than slots", minutes=1.5, setups=_multi_lora),
     Recording(name="engines", title="The same work through two engines", minutes=4.5, setups=_engines),
 )
