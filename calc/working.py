@@ -236,6 +236,9 @@ class _Writer:
             case ast.Call(func=ast.Name(id="min" | "max" as name), args=arguments):
                 inside = ", ".join(self.write(a) for a in arguments)
                 return rf"\{name}\left({inside}\right)" if self.tex else f"{name}({inside})"
+            case ast.Call(func=ast.Name(id="exp" | "log" as name), args=[inner]):
+                inside, word = self.write(inner), {"exp": "exp", "log": "ln"}[name]
+                return rf"\{word}\left({inside}\right)" if self.tex else f"{word}({inside})"
             case ast.BinOp(left=left, op=ast.FloorDiv(), right=right):
                 inside = self._ratio(left, right)
                 return self._around("⌊", "⌋", r"\lfloor", r"\rfloor", inside)
@@ -253,7 +256,7 @@ class _Writer:
                 sign = sign.replace("·", r"\cdot").replace("−", "-") if self.tex else sign
                 right_level = level + 1 if isinstance(op, ast.Sub) else level
                 return self._bracket(self.write(left, level) + sign + self.write(right, right_level), level, outer)
-        raise CalcError(f"cannot show {ast.unparse(node)!r}: a formula uses + − · / // ** ceil floor min max")
+        raise CalcError(f"cannot show {ast.unparse(node)!r}: a formula uses + − · / // ** ceil floor min max exp log")
 
     def _ratio(self, left: ast.expr, right: ast.expr) -> str:
         if self.tex:
