@@ -336,6 +336,9 @@ def test_right_answer_is_right_however_written(id):
             decimal = question.check(f"{target / 1e6:.5g} MB")
             assert (decimal.right, decimal.kind) == (True, "right-unit-note")
             assert question.check(f"{target * 8} bit").kind == "right-unit-note"
+        elif question.problem.unit == "s":
+            texts += [f"{1000 * target:.6g} ms", f"{target:.6g} seconds", f"about {1000 * target:.4g}milliseconds."]
+            assert question.check(f"{target:.6g}").kind == "unit"
         elif question.problem.unit == "x":
             texts += [f"{target:.3g}", f"{target:.3g}×", f"{100 * target:.4g}%", f"{target:.4g} times"]
         else:
@@ -551,6 +554,28 @@ def test_a_rounding_that_could_be_a_mistake_is_sent_back():
     assert question.check("1.25 GiB").right and question.check("1.34 GB").right
     assert str(question.check("1.3 GiB")) == "Too coarse to tell: give three digits."
     assert question.check("1.34 GiB").kind == "unit"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("250 ms", "right", "Right: 250 ms."),
+        ("0.25 s", "right", "Right: 250 ms."),
+        ("0.25 sec", "right", "Right"),
+        ("250,000 microseconds", "right", "Right"),
+        ("250", "unit", "250 of what? Add a unit: ms or s."),
+        ("250 tokens", "unit", "The question asks for a time: ms or s."),
+        ("250 s", "factor", "1,000× high: the digits are right. Check the decimal point."),
+        ("0.5 s", "mistake", "2× high: that counts twice. Back to Step 2."),
+    ],
+)
+def test_a_time_is_read_in_any_unit_of_time(text, kind, words):
+    problem = Problem(
+        id="kv_cache/x", title="x", level=1, step="kv_cache#step-2", printed={}, ask=lambda n: "x", hint="x", unit="s",
+        solution=lambda n: [], answer=lambda n: 0.25, mistakes={"counts twice": lambda n: 0.5},
+    )  # fmt: skip
+    verdict = Question(problem).check(text)
+    assert verdict.kind == kind and words in verdict.message, verdict
 
 
 def test_mistakes_that_coincide_are_both_named():

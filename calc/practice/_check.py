@@ -9,7 +9,18 @@ from html import escape
 
 from calc.practice._problem import EXACTLY, WITHIN, Problem, Question
 from calc.practice._reading import read
-from calc.units import UNITS, Amount, Unit, UnitError, counted, format_bytes, format_count, lookup, significant
+from calc.units import (
+    UNITS,
+    Amount,
+    Unit,
+    UnitError,
+    counted,
+    format_bytes,
+    format_count,
+    format_seconds,
+    lookup,
+    significant,
+)
 
 SLIP_WITHIN = 0.002  # of a slip: kB and KiB are only 2% apart
 CLOSE = 0.03
@@ -132,6 +143,8 @@ class _Attempt:
             return format_bytes(self.target)
         if self.problem.unit == "x":
             return f"{significant(self.target)}×"
+        if self.problem.unit == "s":
+            return format_seconds(self.target)
         return counted(self.target, self.problem.unit.removesuffix("s"))
 
     def off(self, value: float) -> str:
@@ -166,6 +179,11 @@ def _unit_trouble(a: _Attempt) -> Verdict | None:
             return None
         what = "The question asks for bytes: use" if given else f"{format_count(a.written.number)} of what? Add"
         return Verdict(False, "unit", f"{what} a unit: B, KiB, MiB or GiB.")
+    if unit == "s":
+        if a.unit.dimension == "second":
+            return None
+        what = "The question asks for a time" if given else f"{significant(a.written.number, 12)} of what? Add a unit"
+        return Verdict(False, "unit", f"{what}: ms or s.")
     noun = unit.removesuffix("s")
     if given in ({"", "x", "×", "%"} if unit == "x" else {"", noun, _SAME_COUNT.get(noun)}):
         return None

@@ -57,7 +57,7 @@ class Problem:
     answer : callable or None
         Numbers to the right answer in base units.
     unit : str
-        What the answer counts: "B" for a size, "x" for a ratio, otherwise a plural such as "tokens".
+        What the answer is: "B" for a size, "s" for a time, "x" for a ratio, otherwise a plural such as "tokens".
     exact : bool
         True where one more or less is wrong; otherwise 1% is allowed.
     grain : callable or None

@@ -17,6 +17,7 @@ _TIMES_FIRST = re.compile(r"^[x×]\s*(?=[\d.])(.+)$", re.IGNORECASE)
 _KIND_OF_HEAD = re.compile(r"\b(?:KV|query)\s+(?=heads?$)", re.IGNORECASE)
 _PAGES = re.compile(r"\bpages?$", re.IGNORECASE)
 _SPELLED_OUT = re.compile(r"\b(kilo|mega|giga|tera|kibi|mebi|gibi|tebi)(byte|bit)s?$", re.IGNORECASE)
+_SECONDS = re.compile(r"(?<![A-Za-z])(milli|micro)?sec(?:ond)?s?$", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"\bnan\b|\binf|∞", re.IGNORECASE)
 _FORMULA = re.compile(r"\d\s*(?:[*×·+^/]|\*\*)\s*\d")
 _ONE_NUMBER = re.compile(r"\d[\d,._ ]*(?:[eE][-+−]?\d+)?")
@@ -57,6 +58,7 @@ def read(text: str, per: Sequence[str] = ()) -> Amount:
     for word in per:
         clean = re.sub(rf"\s*(?:/|\bper\b)\s*{word}$", "", clean, flags=re.IGNORECASE)
     clean = _SPELLED_OUT.sub(_symbol, clean)
+    clean = _SECONDS.sub(lambda words: {"milli": "ms", "micro": "µs"}.get((words[1] or "").casefold(), "s"), clean)
     if _NOT_FINITE.search(clean):
         raise UnitError("NaN and infinity are not amounts: type a finite number and its unit")
     if not re.search(r"\d", clean):
