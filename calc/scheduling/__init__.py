@@ -9,7 +9,7 @@ from calc.scheduling._clock import Affine, Largest, StepTime, Table
 from calc.scheduling._core import Scheduler
 from calc.scheduling._ledger import Ledger, Row, Step, Times
 from calc.scheduling._requests import Request, SchedulerConfig, SchedulingError
-from calc.scheduling._run import run, run_static
+from calc.scheduling._run import run, run_closed, run_static
 from calc.scheduling._simulate import simulate
 from calc.scheduling._trace import HashedPrompt, from_trace
 
@@ -29,6 +29,7 @@ __all__ = [
     "Times",
     "from_trace",
     "run",
+    "run_closed",
     "run_static",
     "simulate",
 ]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from operator import itemgetter
 
 from calc.scheduling._clock import StepTimeLike, duration
 from calc.scheduling._core import Sampler, Scheduler
 from calc.scheduling._ledger import Ledger, Row, Step
 from calc.scheduling._requests import Request, SchedulerConfig, SchedulingError, check, check_fits, stuck
-from calc.scheduling._ticks import ticks
+from calc.scheduling._ticks import seconds, ticks
 
 
 def run(
@@ -55,14 +57,90 @@ def run(
     requests = tuple(requests)
     for request in requests:
         check_fits(request, config)
+    return Ledger(requests, *_drive(requests, config, step_time, sampler))
+
+
+def run_closed(
+    requests: Iterable[Request],
+    users: int,
+    config: SchedulerConfig,
+    step_time: StepTimeLike,
+    *,
+    think_s: float = 0.0,
+    sampler: Sampler | None = None,
+) -> Ledger:
+    """Run a workload with users who wait: each sends a request, reads the answer, thinks, and sends the next.
+
+    Parameters
+    ----------
+    requests : iterable of Request
+        In the order in which they are sent; their arrivals are replaced.
+    users : int
+        How many requests are under way or being thought about.
+    config, step_time, sampler
+        As in `run`.
+    think_s : float
+        Seconds from the end of an answer to its user's next request.
+
+    Returns
+    -------
+    Ledger
+        Its requests arrive when they were sent.
+
+    Raises
+    ------
+    SchedulingError
+        As in `run`; also if there is no user or the thinking is no time.
+
+    Notes
+    -----
+    A closed loop: a slow server is sent less. What an open loop of the same mean rate would wait for, this
+    one never sends.
+
+    Examples
+    --------
+    >>> from calc.scheduling import Affine
+    >>> requests = [Request(i, prompt=10, output=2) for i in range(4)]
+    >>> ledger = run_closed(requests, 2, SchedulerConfig(blocks=100), Affine(base_s=0.01), think_s=0.005)
+    >>> [request.arrival_s for request in ledger.requests]
+    [0.0, 0.0, 0.025, 0.025]
+    """
+    waiting = iter(requests)
+    if isinstance(users, bool) or not isinstance(users, int) or users < 1:
+        raise SchedulingError(f"run_closed: users is {users!r}, wanted a whole number of at least 1")
+    if not 0 <= think_s < float("inf"):
+        raise SchedulingError(f"run_closed: think_s is {think_s!r}, wanted seconds of at least 0")
+    sent: list[Request] = []
+
+    def follow(clock: int) -> tuple[int, Request] | None:
+        request = next(waiting, None)
+        if request is None:
+            return None
+        at = clock + ticks(think_s)
+        check_fits(request, config)
+        sent.append(replace(request, arrival_s=seconds(at)))
+        return at, sent[-1]
+
+    first = [after[1] for after in (follow(-ticks(think_s)) for _ in range(users)) if after]
+    done = _drive(first, config, step_time, sampler, follow)
+    return Ledger(tuple(sent), *done)
+
+
+def _drive(
+    requests: Iterable[Request],
+    config: SchedulerConfig,
+    step_time: StepTimeLike,
+    sampler: Sampler | None,
+    follow: Callable[[int], tuple[int, Request] | None] | None = None,
+) -> tuple[tuple[Step, ...], tuple[int, ...], tuple[int, ...]]:
+    """Steps, starts and ends; `follow` is asked for another arrival whenever a response ends."""
     scheduler = Scheduler(config, sampler)
-    arrivals = sorted(requests, key=lambda request: request.arrival_s)
-    at = [ticks(request.arrival_s) for request in arrivals]
+    arrivals = sorted(((ticks(request.arrival_s), request) for request in requests), key=itemgetter(0))
     clock = position = barren = 0
     steps, starts, ends = [], [], []
     while True:
-        while position < len(arrivals) and at[position] <= clock:
-            scheduler.add(arrivals[position])
+        while position < len(arrivals) and arrivals[position][0] <= clock:
+            scheduler.add(arrivals[position][1])
             position += 1
         step = None if scheduler.idle else scheduler.step()
         if step and (step.rows or step.preempted):
@@ -70,15 +148,18 @@ def run(
             starts.append(clock)
             clock += duration(step_time, step) if step.rows else 0
             ends.append(clock)
+            for _ in step.finished if follow else ():
+                if (after := follow(clock)) is not None:
+                    insort(arrivals, after, key=itemgetter(0))
             barren = 0 if any(row.appended for row in step.rows) else barren + 1
-            if barren % 1024 == 1023 and barren > scheduler.known_tokens * len(requests):
+            if barren % 1024 == 1023 and barren > scheduler.known_tokens * len(arrivals):
                 raise SchedulingError("requests of equal urgency take each other's blocks forever: set reserve_prompt")
         elif position < len(arrivals):
-            clock = at[position]
+            clock = arrivals[position][0]
         elif step:
             raise stuck(scheduler.waiting)
         else:
-            return Ledger(requests, tuple(steps), tuple(starts), tuple(ends))
+            return tuple(steps), tuple(starts), tuple(ends)
 
 
 def run_static(requests: Iterable[Request], sequences: int, step_time: StepTimeLike) -> Ledger:
