@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil, exp, floor, isfinite, lgamma, log, sqrt
 from statistics import NormalDist
 
+from calc.latency._counts import fewest_requests, requests_within
 from calc.units import CalcError
 
 METHODS = {
@@ -257,7 +258,7 @@ def requests_for_percentile(p: float, confidence: float = 0.95) -> int:
     """
     _check_probability("confidence", confidence)
     _check_probability("p / 100", p / 100)
-    return ceil(log(1 - confidence) / log(p / 100))
+    return fewest_requests(share=p / 100, confidence=confidence)
 
 
 def requests_for_margin(p: float, margin: float, confidence: float = 0.95) -> int:
@@ -295,8 +296,7 @@ def requests_for_margin(p: float, margin: float, confidence: float = 0.95) -> in
     _check_probability("p / 100", p / 100)
     _check_probability("margin / 100", margin / 100)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    share = p / 100
-    return ceil(z**2 * share * (1 - share) / (margin / 100) ** 2)
+    return requests_within(deviations=z, share=p / 100, margin=margin / 100)
 
 
 def requests_to_prove(p: float, over: int, confidence: float = 0.99) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -13,6 +14,15 @@ from calc.units import CalcError
 from calc.workload import Fields, ReadError, json_lines
 
 _MADE_BY = "recording of data/measured with request traffic, schema 1, made by `make measure`"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """What the engine counted at one moment: seconds from the start of the repeat, requests running and waiting."""
+
+    at_s: float
+    running: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,11 @@ class Repeat:
         Its requests as the client saw them, times from the start of the repeat.
     roles : tuple of str
         What part each request of the run plays, in the same order.
+    engine, gateway : tuple of mapping or None
+        For each request what the engine and the gateway recorded of it, where they did: the fields of the
+        recording without their "_us", in seconds. The engine's are spans, the gateway's moments of the run.
+    gauges : tuple of Gauge
+        What the engine counted, in order of time; empty where it counted nothing.
     """
 
     setup: str
@@ -39,6 +54,9 @@ class Repeat:
     parameters: MappingProxyType[str, Any]
     run: Run
     roles: tuple[str, ...]
+    engine: tuple[Mapping[str, float] | None, ...] = ()
+    gateway: tuple[Mapping[str, float] | None, ...] = ()
+    gauges: tuple[Gauge, ...] = ()
 
     def playing(self, role: str) -> Run:
         """The requests of one role.
@@ -78,22 +96,27 @@ def read_shelf(path: str | Path) -> tuple[Repeat, ...]:
         raise ReadError(f"{header.where}: no header of schema 1; wanted a {_MADE_BY}")
     runs: dict[int, Fields] = {}
     requests: dict[int, list[Fields]] = {}
+    gauges: dict[int, Fields] = {}
     for row in lines:
         kind = row.text("kind")
         if kind == "run" and row.data.get("accepted") is True:
             runs[row.count("run")] = row
         elif kind == "request":
             requests.setdefault(row.count("run"), []).append(row)
+        elif kind == "gauge":
+            gauges[row.count("run")] = row
     if stray := requests.keys() - runs.keys():
         where = requests[min(stray)][0].where
         raise ReadError(f"{where}: run {min(stray)} is not among the accepted ones; the file is damaged")
     if not requests:
         raise ReadError(f"{header.where}: no request in this recording; wanted a {_MADE_BY}")
     title = header.text("title")
-    return tuple(_repeat(run, requests[number], title) for number, run in runs.items() if number in requests)
+    return tuple(
+        _repeat(run, requests[number], gauges.get(number), title) for number, run in runs.items() if number in requests
+    )
 
 
-def _repeat(run: Fields, rows: list[Fields], title: str) -> Repeat:
+def _repeat(run: Fields, rows: list[Fields], gauge: Fields | None, title: str) -> Repeat:
     setup, name, number = run.text("setup"), run.text("name"), run.count("repeat")
     return Repeat(
         setup=setup,
@@ -107,7 +130,26 @@ def _repeat(run: Fields, rows: list[Fields], title: str) -> Repeat:
             source=f"{title}: {setup}, {name}, repeat {number}",
         ),
         roles=tuple(row.text("role") for row in rows),
+        engine=tuple(_seconds(row, "engine") for row in rows),
+        gateway=tuple(_seconds(row, "gateway") for row in rows),
+        gauges=_gauges(gauge) if gauge else (),
     )
+
+
+def _seconds(row: Fields, name: str) -> Mapping[str, float] | None:
+    """A record of microseconds inside a request."""
+    if not row.has(name):
+        return None
+    inside = row.fields(name)
+    return MappingProxyType({key.removesuffix("_us"): inside.number(key) / 1e6 for key in inside.data})
+
+
+def _gauges(row: Fields) -> tuple[Gauge, ...]:
+    columns = [row.numbers(name) for name in ("at_us", "running", "waiting")]
+    if len({len(column) for column in columns}) > 1:
+        raise row.wrong("at_us", "as many moments as counts")
+    at, running, waiting = columns
+    return tuple(Gauge(us / 1e6, int(r), int(w)) for us, r, w in zip(accumulate(at), running, waiting, strict=True))
 
 
 def _timeline(row: Fields) -> Timeline:

@@ -83,6 +83,8 @@ class Timeline:
         Left out of every metric.
     every_chunk : bool
         False where only the first and the last message were recorded: gaps are unknown then.
+    retry_of : str
+        Name of the attempt that this one repeats; empty for a first attempt. See `fold_retries`.
     """
 
     sent_s: float
@@ -98,6 +100,7 @@ class Timeline:
     boundary: str = "client"
     warm_up: bool = False
     every_chunk: bool = True
+    retry_of: str = ""
 
     def __post_init__(self) -> None:
         name = f"request {self.id!r}" if self.id else f"request sent at {self.sent_s} s"
@@ -155,7 +158,6 @@ class Run:
     """
 
     timelines: tuple[Timeline, ...]
-    first_byte_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
     source: str = ""
