@@ -1,0 +1,166 @@
+"""The live panel of the cold-start chapter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from calc.adapters import move_seconds
+from calc.hardware import accelerator
+from calc.models import load
+from calc.panel import Panel, Row
+from calc.quantization import stored
+from calc.startup._formulas import average_rate
+from calc.startup._graph import Phase, Schedule, allowance, cuts, schedule
+from calc.startup._start import COPY, FETCH, ORDERS, READ, STREAM, WEIGHT_PHASES, StartUp, hops, phases
+from calc.units import UNITS, CalcError, format_bytes, format_decimal, format_seconds, plain, significant
+from calc.working import working
+
+GOAL_S = UNITS["min"].factor
+LINKS_OF = "h100-sxm"  # whose host links the weights pass
+PLACES = {
+    "object storage, staged": ("object storage", False),
+    "object storage, streamed": ("object storage", True),
+    "local disk": ("disk", False),
+    "host memory": ("host memory", False),
+}
+_OTHER_S = 10.0  # cache layout, warm-up and health check together
+
+
+def startup_panel(
+    *,
+    model: str,
+    stored_as: str,
+    ranks: int,
+    place: str,
+    storage_gb: float,
+    setup_s: float,
+    compile_s: float,
+    capture_s: float,
+    order: str,
+) -> Panel:
+    """Panel of the cold-start chapter: the start, its critical path, and what a minute would take.
+
+    Parameters
+    ----------
+    model : str
+        A slug of the catalogue.
+    stored_as : str
+        One of `calc.quantization.schemes`.
+    ranks : int
+        Tensor-parallel ranks.
+    place : str
+        A key of `PLACES`.
+    storage_gb : float
+        What storage delivers to the node, GB/s: object storage and disk alike.
+    setup_s, compile_s, capture_s : float
+        Image, process, imports and ranks; tracing and compilation; graph capture, seconds.
+    order : str
+        A key of `ORDERS`.
+
+    Returns
+    -------
+    Panel
+
+    Raises
+    ------
+    CalcError
+        If the inputs are impossible.
+    """
+    rate = plain("startup_panel", "storage_gb", storage_gb, ">0") * UNITS["GB/s"].factor
+    for name, seconds in {"setup_s": setup_s, "compile_s": compile_s, "capture_s": capture_s}.items():
+        plain("startup_panel", name, seconds, "")
+    plain("startup_panel", "ranks", ranks, "count>0")
+    for name, given, choices in (("place", place, PLACES), ("order", order, ORDERS)):
+        if given not in choices:
+            raise CalcError(f"startup_panel: {name} is {given!r:.60}, wanted one of {', '.join(choices)}")
+    weights_from, streamed = PLACES[place]
+    start = StartUp(
+        checkpoint_bytes=stored(load(model), stored_as).total_bytes,
+        ranks=ranks,
+        weights_from=weights_from,
+        streamed=streamed,
+        object_rate=rate,
+        disk_rate=rate,
+        link_rate=accelerator(LINKS_OF).link("pcie").bytes_per_second.value,
+        ranks_s=setup_s,
+        compile_s=compile_s,
+        capture_s=capture_s,
+        layout_s=_OTHER_S,
+        order=order,
+    )
+    steps = phases(start)
+    found = schedule(steps)
+    moving = [timed for timed in found.phases if timed.name in WEIGHT_PHASES]
+    weights_s = sum(timed.seconds for timed in moving)
+    gain = cuts(steps)
+    weights_gain = found.total_s - _without_weights(start)
+    best = gain[0]
+    rows = [
+        Row("Weights", format_bytes(start.checkpoint_bytes)),
+        Row("From storage into the GPUs, floor", format_seconds(weights_s)),
+        Row("The start", format_seconds(found.total_s), keep=True),
+        Row("What the weights add to it", _added(weights_gain)),
+        Row("The weights could come later by", format_seconds(max(timed.slack_s for timed in moving))),
+        Row("Halve this first", f"{best.name}: {format_seconds(best.halved_s)} off the start"),
+        Row("Storage that a minute would take", _needed(start, found), keep=True),
+    ]
+    return Panel(tuple(rows), tuple(_lines(start, found)), _meaning(found, weights_gain, weights_s), _LEFT_OUT)
+
+
+def _without_weights(start: StartUp) -> float:
+    return schedule(_emptied(phases(start), WEIGHT_PHASES)).total_s
+
+
+def _emptied(steps: tuple[Phase, ...], names: tuple[str, ...]) -> tuple[Phase, ...]:
+    """The phases, some of which take no time."""
+    return tuple(replace(phase, seconds=0.0) if phase.name in names else phase for phase in steps)
+
+
+def _added(seconds: float) -> str:
+    return "nothing" if seconds <= 0 else format_seconds(seconds)
+
+
+def _needed(start: StartUp, found: Schedule) -> str:
+    """The rate of storage at which the start lasts a minute, by the slowest way into the host."""
+    if start.weights_from == "host memory":
+        return "none: no storage is read"
+    names = [phase.name for phase in phases(start) if phase.name in (FETCH, READ, STREAM)]
+    left = allowance(phases(start), names[0], GOAL_S) if len(names) == 1 else _left_for_two(start)
+    if left is None or left <= 0:
+        return "none would do: the rest takes longer"
+    moved = sum(hop.moved_bytes for hop in hops(start) if hop.name != COPY)
+    return format_decimal(average_rate(moved_bytes=moved, elapsed=left), "B/s")
+
+
+def _left_for_two(start: StartUp) -> float | None:
+    """Time left for fetch and read together: they follow each other, so one of them may have it all."""
+    return allowance(_emptied(phases(start), (FETCH,)), READ, GOAL_S)
+
+
+def _lines(start: StartUp, found: Schedule) -> list[str]:
+    lines = [
+        f"{hop.name}, {hop.way}: {working(move_seconds, moved_bytes=hop.moved_bytes, bytes_per_second=hop.rate).text}"
+        for hop in hops(start)
+    ]
+    if start.streamed:
+        lines.append("The hops work at the same time, so the slowest counts, and a first piece.")
+    parts = [f"{name} {format_seconds(found[name].seconds)}" for name in found.path if found[name].seconds]
+    lines.append(f"The longest path: {' + '.join(parts)} = {format_seconds(found.total_s)}")
+    return lines
+
+
+def _meaning(found: Schedule, weights_gain: float, weights_s: float) -> str:
+    share = f"{significant(100 * weights_gain / found.total_s, 2)}%"
+    if weights_gain <= 0:
+        said = f"The weights take {format_seconds(weights_s)} and add nothing: the start is as long without them."
+    else:
+        said = f"Without moving weights at all the start would be {share} shorter. No faster disk gains more than that."
+    minute = "It lasts no longer than a minute." if found.total_s <= GOAL_S else "It lasts longer than a minute."
+    return f"{said} {minute}"
+
+
+_LEFT_OUT = (
+    "Finding a machine, what phases take from each other when they share disks and CPUs, and requests that queue "
+    "meanwhile. Cache layout, warm-up and health check are 10 s together; host links are those of an H100, at their "
+    "printed rate. Storage is counted at what arrives, not at what is printed on it."
+)
