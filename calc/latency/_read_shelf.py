@@ -46,6 +46,9 @@ class Repeat:
         recording without their "_us", in seconds. The engine's are spans, the gateway's moments of the run.
     gauges : tuple of Gauge
         What the engine counted, in order of time; empty where it counted nothing.
+    rounds : tuple of tuple
+        For each request its rounds of speculation, as (draft tokens accepted, draft tokens proposed); empty where
+        it had none.
     """
 
     setup: str
@@ -57,6 +60,7 @@ class Repeat:
     engine: tuple[Mapping[str, float] | None, ...] = ()
     gateway: tuple[Mapping[str, float] | None, ...] = ()
     gauges: tuple[Gauge, ...] = ()
+    rounds: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def playing(self, role: str) -> Run:
         """The requests of one role.
@@ -133,6 +137,7 @@ def _repeat(run: Fields, rows: list[Fields], gauge: Fields | None, title: str) -
         engine=tuple(_seconds(row, "engine") for row in rows),
         gateway=tuple(_seconds(row, "gateway") for row in rows),
         gauges=_gauges(gauge) if gauge else (),
+        rounds=tuple(map(_rounds, rows)),
     )
 
 
@@ -142,6 +147,16 @@ def _seconds(row: Fields, name: str) -> Mapping[str, float] | None:
         return None
     inside = row.fields(name)
     return MappingProxyType({key.removesuffix("_us"): inside.number(key) / 1e6 for key in inside.data})
+
+
+def _rounds(row: Fields) -> tuple[tuple[int, int], ...]:
+    """Draft tokens accepted and proposed, round by round."""
+    if not row.has("accepted"):
+        return ()
+    accepted, drafted = row.numbers("accepted"), row.numbers("drafted")
+    if len(accepted) != len(drafted):
+        raise row.wrong("drafted", f"{len(accepted)} counts, one for each of accepted")
+    return tuple((int(took), int(proposed)) for took, proposed in zip(accepted, drafted, strict=True))
 
 
 def _gauges(row: Fields) -> tuple[Gauge, ...]:
