@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calc import attention, kv_cache, models, parameters
+from calc import attention, kv_cache, models, parameters, roofline
 from calc.models import FixedState, FullAttention, LatentAttention, Layer, ModelGeometry, WindowAttention
 from calc.panel import render
 from calc.units import CalcError, UnitError, registry
@@ -44,7 +44,7 @@ def geometry(*mixers):
 @pytest.mark.parametrize("slug", ["llama-3.1-8b", "llama-3.1-70b"])
 def test_decode_arithmetic_equals_what_transformers_multiplies(slug):
     """PyTorch's counter of batched products: the scores and the sums of values, over heads that were repeated."""
-    one = attention.flop_of(mixer_of(slug), positions=2048)
+    one = roofline.flop_of(mixer_of(slug), positions=2048)
     layers = len(models.load(slug).layers)
     assert layers * call(one) == TRANSFORMERS[slug]["decode_ctx2048"]["by_op"]["aten.bmm"]
     assert 8 * layers * call(one) == TRANSFORMERS[slug]["decode_b8_ctx2048"]["by_op"]["aten.bmm"]
@@ -54,7 +54,7 @@ def test_decode_arithmetic_equals_what_transformers_multiplies(slug):
 @pytest.mark.parametrize("prompt", [512, 2048])
 def test_prefill_arithmetic_is_the_unmasked_half_of_what_transformers_multiplies(slug, prompt):
     counted = TRANSFORMERS[slug][f"prefill_{prompt}"]["by_op"]["aten.bmm"]  # with the masked half
-    assert attention.prefill_flop(models.load(slug), prompt=prompt) * 2 * prompt == counted * (prompt + 1)
+    assert roofline.prefill_flop(models.load(slug), prompt=prompt) * 2 * prompt == counted * (prompt + 1)
 
 
 # --- who reads what ------------------------------------------------------------------------------
@@ -176,14 +176,14 @@ def naive(queries, keys, values):
 def test_decode_arithmetic_by_counting(heads, key_dim, value_dim, positions):
     draw = np.random.default_rng(1).standard_normal
     _, flop = naive(draw((heads, key_dim)), draw((heads, positions, key_dim)), draw((heads, positions, value_dim)))
-    assert flop == attention.decode_flop(query_heads=heads, key_dim=key_dim, value_dim=value_dim, positions=positions)
+    assert flop == roofline.decode_flop(query_heads=heads, key_dim=key_dim, value_dim=value_dim, positions=positions)
 
 
 @given(st.integers(1, 4), st.integers(1, 8), st.integers(1, 4), st.integers(1, 9))
 def test_absorbed_arithmetic_is_that_of_one_wide_shared_head(heads, latent, rope, positions):
     """Keys are the latent and the rotary key, values the latent."""
-    wide = attention.decode_flop(query_heads=heads, key_dim=latent + rope, value_dim=latent, positions=positions)
-    assert wide == attention.latent_decode_flop(
+    wide = roofline.decode_flop(query_heads=heads, key_dim=latent + rope, value_dim=latent, positions=positions)
+    assert wide == roofline.latent_decode_flop(
         query_heads=heads, latent_dim=latent, rope_dim=rope, positions=positions
     )
 
@@ -191,8 +191,8 @@ def test_absorbed_arithmetic_is_that_of_one_wide_shared_head(heads, latent, rope
 @given(SIZES, SIZES, SIZES, st.integers(0, 30))
 def test_a_prompt_is_its_tokens_one_by_one(heads, key_dim, value_dim, prompt):
     sizes = {"query_heads": heads, "key_dim": key_dim, "value_dim": value_dim}
-    one_by_one = sum(attention.decode_flop(**sizes, positions=seen) for seen in range(1, prompt + 1))
-    assert attention.prefill_attention_flop(**sizes, prompt=prompt) == one_by_one
+    one_by_one = sum(roofline.decode_flop(**sizes, positions=seen) for seen in range(1, prompt + 1))
+    assert roofline.prefill_attention_flop(**sizes, prompt=prompt) == one_by_one
 
 
 @given(st.integers(0, 40), st.integers(1, 12))
@@ -200,15 +200,15 @@ def test_a_window_bounds_what_a_prompt_token_reads(prompt, window):
     sizes = {"query_heads": 4, "key_dim": 3, "value_dim": 5}
     model = geometry(WindowAttention(kv_heads=2, window=window, **sizes))
     reads = sum(min(seen, window) for seen in range(1, prompt + 1))
-    assert attention.prefill_flop(model, prompt=prompt) == reads * attention.decode_flop(**sizes, positions=1)
+    assert roofline.prefill_flop(model, prompt=prompt) == reads * roofline.decode_flop(**sizes, positions=1)
 
 
 def test_a_prompt_expands_its_latents():
     model = models.load("deepseek-v3")
-    assert attention.prefill_flop(model, prompt=100) == 61 * 128 * (192 + 128) * 100 * 101
+    assert roofline.prefill_flop(model, prompt=100) == 61 * 128 * (192 + 128) * 100 * 101
     with pytest.raises(CalcError, match="no query heads"):
-        attention.prefill_flop(geometry(FixedState(parts=())), prompt=1)
-    assert attention.prefill_flop(geometry(None), prompt=5) == 0
+        roofline.prefill_flop(geometry(FixedState(parts=())), prompt=1)
+    assert roofline.prefill_flop(geometry(None), prompt=5) == 0
 
 
 @given(st.sampled_from(models.catalogue()), ELEMENTS, st.sampled_from([1, 2, 4, 8, 16]), st.integers(1, 10**6))
@@ -217,9 +217,9 @@ def test_intensity_is_arithmetic_over_bytes(slug, element, ranks, positions):
     mixer = mixer_of(slug)
     if mixer.query_heads % ranks:
         return
-    flop = call(attention.flop_of(mixer, positions=positions, ranks=ranks))
+    flop = call(roofline.flop_of(mixer, positions=positions, ranks=ranks))
     read = positions * call(kv_cache.formula_of(mixer, layers=1, element=element, ranks=ranks))
-    assert call(attention.intensity_of(mixer, element=element, ranks=ranks)) == pytest.approx(flop / read, rel=1e-9)
+    assert call(roofline.intensity_of(mixer, element=element, ranks=ranks)) == pytest.approx(flop / read, rel=1e-9)
 
 
 @given(st.sampled_from(SHARED), st.integers(1, 5))
@@ -229,7 +229,7 @@ def test_sharing_leaves_the_arithmetic_and_all_other_weights(slug, prompt):
     shared = [rules[rule] for rule in rules if rule != "MLA"]
     others = {parameters.count(model).total - attention.kv_parameters(model) for model in shared}
     assert len(others) == 1
-    assert len({attention.prefill_flop(model, prompt=prompt) for model in shared}) == 1
+    assert len({roofline.prefill_flop(model, prompt=prompt) for model in shared}) == 1
 
 
 def test_norms_over_all_keys_belong_to_the_keys():
@@ -244,14 +244,14 @@ def test_break_even_is_where_the_two_ways_cross(slug, positions):
     """Count both ways for the whole numbers on either side."""
     mixer = mixer_of(slug)
     sizes = {"latent_dim": mixer.latent_dim, "nope_dim": mixer.nope_dim, "value_dim": mixer.value_dim}
-    once = attention.expansion_flop(query_heads=mixer.query_heads, **sizes)
+    once = roofline.expansion_flop(query_heads=mixer.query_heads, **sizes)
 
     def absorbed(tokens):
-        return tokens * (call(attention.flop_of(mixer, positions=positions)) + once)
+        return tokens * (call(roofline.flop_of(mixer, positions=positions)) + once)
 
     def expanded(tokens):
         heads = attention.as_multi_head(mixer)
-        return positions * once + tokens * call(attention.flop_of(heads, positions=positions))
+        return positions * once + tokens * call(roofline.flop_of(heads, positions=positions))
 
     threshold = attention.break_even_tokens(**sizes, positions=positions)
     below, above = int(threshold), int(threshold) + 1
@@ -266,27 +266,27 @@ def test_printed_break_even():
 
 
 def test_a_latent_of_one_head_gains_nothing_from_sharing_but_its_double_use():
-    alone = attention.latent_decode_intensity(query_heads=1, latent_dim=512, rope_dim=0, element_bytes=2)
-    assert alone == 2 * attention.decode_intensity(query_heads=1, kv_heads=1, element_bytes=2)
+    alone = roofline.latent_decode_intensity(query_heads=1, latent_dim=512, rope_dim=0, element_bytes=2)
+    assert alone == 2 * roofline.decode_intensity(query_heads=1, kv_heads=1, element_bytes=2)
 
 
 @given(st.floats(0, 1e6), st.floats(0.1, 1e6))
 def test_a_share_is_a_share(intensity, balance):
-    share = attention.compute_share(intensity=intensity, balance=balance)
+    share = roofline.compute_share(intensity=intensity, balance=balance)
     assert 0 <= share <= 1
     assert (share == 1) == (intensity >= balance)
 
 
 def test_units_are_checked_at_the_door():
     quantity = registry().Quantity
-    one = attention.machine_balance(peak=quantity(1, "TFLOP/s"), bandwidth=quantity(2, "GB/s"))
+    one = roofline.machine_balance(peak=quantity(1, "TFLOP/s"), bandwidth=quantity(2, "GB/s"))
     assert str(one.to("FLOP/byte")) == "500.0 FLOP / byte"
     with pytest.raises(UnitError, match="element_bytes is s, wanted byte"):
-        attention.decode_intensity(query_heads=8, kv_heads=1, element_bytes=quantity(2, "s"))
+        roofline.decode_intensity(query_heads=8, kv_heads=1, element_bytes=quantity(2, "s"))
     with pytest.raises(CalcError, match="kv_heads is 0, wanted a whole number above 0"):
-        attention.decode_intensity(query_heads=8, kv_heads=0, element_bytes=2)
+        roofline.decode_intensity(query_heads=8, kv_heads=0, element_bytes=2)
     with pytest.raises(CalcError, match="query_heads is 2.5"):
-        attention.decode_flop(query_heads=2.5, key_dim=1, value_dim=1, positions=1)
+        roofline.decode_flop(query_heads=2.5, key_dim=1, value_dim=1, positions=1)
 
 
 # --- the panel -----------------------------------------------------------------------------------
@@ -373,4 +373,4 @@ def test_panel_refusals(changes, says):
 
 def test_a_latent_layer_may_lack_a_rotary_key():
     plain = LatentAttention(query_heads=4, query_rank=None, latent_dim=32, rope_dim=0, nope_dim=8, value_dim=8)
-    assert call(attention.intensity_of(plain, element="bf16")) == 2 * 4 * 64 / (32 * 2)
+    assert call(roofline.intensity_of(plain, element="bf16")) == 2 * 4 * 64 / (32 * 2)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calc import capacity, kv_cache, parameters
-from calc.capacity import Arrival, Parallel, Promises, read_log, reconcile, serve, weights_on_rank
+from calc.capacity import Arrival, Promises, read_log, reconcile, serve
 from calc.models import FixedState, FullAttention, Layer, ModelGeometry, StatePart, WindowAttention, catalogue, load
+from calc.parallel import Parallel, split_layers, weights_on_rank
 from calc.scheduling import Request, Scheduler, SchedulerConfig
 from calc.sources import load_json
 from calc.units import CalcError
@@ -134,7 +135,7 @@ def test_no_such_rank():
     [(80, 1, (80,)), (80, 3, (27, 27, 26)), (126, 4, (31, 32, 32, 31)), (61, 2, (31, 30)), (62, 4, (15, 16, 16, 15))],
 )
 def test_layers_are_split_as_vllm_splits_them(layers, stages, expected):
-    assert capacity.split_layers(layers, stages) == expected
+    assert split_layers(layers, stages) == expected
 
 
 # --- the pool -------------------------------------------------------------------------------------

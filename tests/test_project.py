@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 # A module imports only modules before it. `notebook`, `practice` and `figures` serve the book; the rest is mathematics.
 ORDER = (
     *("units", "symbols", "working", "sources", "panel", "notebook", "models", "hardware", "parameters", "kv_cache"),
-    *("attention", "adapters", "quantization", "paging", "capacity", "roofline", "speculation", "queueing", "workload"),
-    *("scheduling", "latency", "startup", "disaggregation", "selection", "published", "practice", "figures"),
+    *("parallel", "roofline", "attention", "adapters", "quantization", "paging", "capacity", "speculation", "queueing"),
+    *("workload", "scheduling", "latency", "startup", "disaggregation", "selection", "published", "practice", "figures"),
 )
 
 # The parts of a chapter, in order, by their headings

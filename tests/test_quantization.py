@@ -27,7 +27,6 @@ from calc.quantization import (
     UnsupportedQuantization,
     candidates,
     crossover,
-    crossover_tokens,
     decide,
     engines,
     front,
@@ -48,6 +47,7 @@ from calc.quantization import (
     support,
     timing,
 )
+from calc.roofline import crossover_tokens
 from calc.units import CalcError
 
 ML_DTYPES = json.loads((Path(__file__).parent / "fixtures" / "ml_dtypes_0.6.0_rounding.json").read_text())["types"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calc.attention._formulas import compute_share, copies, machine_balance
-from calc.attention._variants import KINDS, flop_of, intensity_of, main_mixer, multi_head, sharing, with_kv_heads
+from calc.attention._formulas import copies
+from calc.attention._variants import KINDS, main_mixer, multi_head, sharing, with_kv_heads
 from calc.hardware import accelerator
 from calc.kv_cache import formula_of, layout, resident_bytes, resident_positions
 from calc.models import FixedState, LatentAttention, ModelGeometry, load
 from calc.panel import Panel, Row
+from calc.roofline import compute_share, flop_of, intensity_of, machine_balance
 from calc.units import CalcError, counted, format_bytes, format_count, format_decimal, plain, significant
 from calc.working import working
 

@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from calc.attention._formulas import (
-    decode_flop,
-    decode_intensity,
-    latent_decode_flop,
-    latent_decode_intensity,
-    prefill_attention_flop,
-)
-from calc.kv_cache import formula_of, kv_heads_per_rank
 from calc.models import FullAttention, LatentAttention, ModelGeometry
 from calc.parameters import attention_parameters
 from calc.units import CalcError
@@ -214,87 +206,6 @@ def variants(model: ModelGeometry, latent: LatentAttention) -> dict[str, ModelGe
     return found | {"MLA": _remade(model, FullAttention, lambda mixer: replace(latent, query_heads=mixer.query_heads))}
 
 
-def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable, dict]:
-    """The formula of one layer's decode arithmetic on one rank, and its arguments.
-
-    Parameters
-    ----------
-    mixer : FullAttention, WindowAttention or LatentAttention
-        A layer kind of `ModelGeometry.kinds`. A latent is taken with its projections absorbed.
-    positions : int
-        Positions read.
-    ranks : int
-        Tensor-parallel ranks, among which the query heads are dealt out.
-
-    Returns
-    -------
-    tuple of (callable, dict)
-        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
-
-    Raises
-    ------
-    CalcError
-        If the layer has no heads.
-
-    Examples
-    --------
-    >>> from calc.models import load
-    >>> function, arguments = flop_of(load("llama-3.1-70b").kinds()[0][0], positions=8192, ranks=8)
-    >>> function(**arguments)
-    33554432
-    """
-    kind = sharing(mixer)
-    heads = {"query_heads": mixer.query_heads // ranks}
-    if kind == "MLA":
-        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
-        return latent_decode_flop, heads | widths | {"positions": positions}
-    return decode_flop, heads | {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim, "positions": positions}
-
-
-def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callable, dict]:
-    """The formula of one layer's decode intensity on one rank, and its arguments.
-
-    Parameters
-    ----------
-    mixer : FullAttention, WindowAttention or LatentAttention
-        A layer kind of `ModelGeometry.kinds`. A latent is taken with its projections absorbed.
-    element : str
-        A key of `calc.kv_cache.ELEMENTS`; a stored scale counts as bytes read.
-    ranks : int
-        Tensor-parallel ranks. Query heads are dealt out; a KV head is copied where there are too few, a
-        latent always.
-
-    Returns
-    -------
-    tuple of (callable, dict)
-        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
-
-    Raises
-    ------
-    CalcError
-        If the layer has no heads, or the element type is unknown.
-
-    Examples
-    --------
-    >>> from calc.models import load
-    >>> mixer = load("llama-3.1-70b").kinds()[0][0]
-    >>> for ranks in (1, 8, 16):
-    ...     function, arguments = intensity_of(mixer, element="bf16", ranks=ranks)
-    ...     print(ranks, function(**arguments))
-    1 8.0
-    8 8.0
-    16 4.0
-    """
-    kind = sharing(mixer)
-    size = formula_of(mixer, layers=1, element=element)[1]["element_bytes"]
-    heads = {"query_heads": mixer.query_heads // ranks}
-    if kind == "MLA":
-        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
-        return latent_decode_intensity, heads | widths | {"element_bytes": size}
-    kept = kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)
-    return decode_intensity, heads | {"kv_heads": kept, "element_bytes": size}
-
-
 def kv_parameters(model: ModelGeometry) -> int:
     """Parameters that make keys and values, in all layers that have KV heads.
 
@@ -323,46 +234,3 @@ def _kv(hidden: int, a: FullAttention) -> int:
     bias = a.qkv_bias * a.kv_heads * (a.key_dim + a.value_dim)
     norm = a.kv_heads * a.key_dim if a.qk_norm == "full" else 0
     return weights + bias + norm
-
-
-def prefill_flop(model: ModelGeometry, *, prompt: int) -> int:
-    """Attention arithmetic of a whole prompt in all layers of a model.
-
-    Parameters
-    ----------
-    model : ModelGeometry
-    prompt : int
-        Prompt tokens.
-
-    Returns
-    -------
-    int
-        FLOP.
-
-    Raises
-    ------
-    CalcError
-        If `prompt` is negative or not whole, or a layer has no heads.
-
-    Notes
-    -----
-    A window layer reads no more than its window; a latent is expanded, as engines do for a prompt. The
-    projections, softmax and everything outside the attention are not counted.
-
-    Examples
-    --------
-    >>> from calc.models import load
-    >>> prefill_flop(load("llama-3.1-70b"), prompt=8192)
-    87971667640320
-    """
-    total = 0
-    for mixer, layers in model.kinds():
-        if mixer is None:
-            continue
-        sharing(mixer)  # refuses a layer without heads
-        heads = as_multi_head(mixer)
-        sizes = {"query_heads": heads.query_heads, "key_dim": heads.key_dim, "value_dim": heads.value_dim}
-        growing = min(prompt, getattr(mixer, "window", prompt))  # tokens before a window is full
-        later = (prompt - growing) * decode_flop(**sizes, positions=growing)
-        total += layers * (prefill_attention_flop(**sizes, prompt=growing) + later)
-    return total

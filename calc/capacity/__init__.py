@@ -1,9 +1,9 @@
 """A GPU's cache budget: what is left on each rank, the rank that limits, and whom to admit.
 
-`_formulas` holds the arithmetic, `_parallel` what a rank holds of a model, `_pool` how the rest becomes
-blocks, `_plan` the budget of every rank. `_engines` says what each engine means by its memory setting.
-`_log` and `_reconcile` read a start-up log and hold it against all this. `_admission` compares admitting by
-what requests hold with admitting by what they may need. `_panel` is the live panel of the chapter.
+`_formulas` holds the arithmetic, `_pool` how what the weights leave becomes blocks, `_plan` the budget of
+every rank. `_engines` says what each engine means by its memory setting. `_log` and `_reconcile` read a
+start-up log and hold it against all this. `_admission` compares admitting by what requests hold with
+admitting by what they may need. `_panel` is the live panel of the chapter.
 """
 
 from calc.capacity._admission import Arrival, Promises, Served, serve
@@ -18,15 +18,12 @@ from calc.capacity._formulas import (
     static_pool_bytes,
     stranded_bytes,
     tensor_bytes,
-    token_floor,
     usable_bytes,
     useful_rate,
-    vocab_rows,
     window_request_blocks,
 )
 from calc.capacity._log import Fact, StartupLog, read_log
 from calc.capacity._panel import capacity_panel
-from calc.capacity._parallel import Parallel, experts_in, local_experts, split_layers, weights_on_rank
 from calc.capacity._plan import Plan, RankBudget, plan
 from calc.capacity._pool import Group, Pool, Printed, pool, printed
 from calc.capacity._reconcile import Check, Reconciliation, log_element, reconcile
@@ -37,7 +34,6 @@ __all__ = [
     "Fact",
     "Group",
     "MemorySetting",
-    "Parallel",
     "Plan",
     "Pool",
     "Printed",
@@ -50,9 +46,7 @@ __all__ = [
     "concurrency",
     "engine_pool_bytes",
     "engines",
-    "experts_in",
     "hybrid_block_tokens",
-    "local_experts",
     "log_element",
     "memory_setting",
     "plan",
@@ -65,14 +59,10 @@ __all__ = [
     "reconcile",
     "remainder_pool_bytes",
     "serve",
-    "split_layers",
     "static_pool_bytes",
     "stranded_bytes",
     "tensor_bytes",
-    "token_floor",
     "usable_bytes",
     "useful_rate",
-    "vocab_rows",
-    "weights_on_rank",
     "window_request_blocks",
 ]

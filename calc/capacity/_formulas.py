@@ -225,46 +225,6 @@ def tensor_bytes(*, rows, width, element_bytes):
     return tensor_bytes
 
 
-@dimensions("count", vocab="count", multiple="count>0", ranks="count>0")
-def vocab_rows(*, vocab, multiple, ranks):
-    """Rows of the embedding, or of the output layer, on one tensor-parallel rank.
-
-    Parameters
-    ----------
-    vocab : int
-        Rows in the checkpoint.
-    multiple : int
-        The vocabulary is padded to a multiple of this.
-    ranks : int
-        Tensor-parallel ranks.
-
-    Returns
-    -------
-    float
-        Rows, whole where `ranks` divides the padded vocabulary.
-
-    Raises
-    ------
-    CalcError
-        If an argument is not a whole number, or `multiple` or `ranks` is 0.
-
-    Notes
-    -----
-    Rows are dealt out, each rank holding all columns of its share.
-
-    References
-    ----------
-    vLLM 0.32, ``vllm/model_executor/layers/vocab_parallel_embedding.py``, pads to 64.
-
-    Examples
-    --------
-    >>> vocab_rows(vocab=128256, multiple=64, ranks=8)
-    16032
-    """
-    vocab_rows = multiple * ceil(vocab / multiple) / ranks
-    return vocab_rows
-
-
 @dimensions("count", pool_bytes="byte", block_bytes="byte>0")
 def pool_blocks(*, pool_bytes, block_bytes):
     """Whole blocks in one rank's pool.
@@ -518,42 +478,3 @@ def useful_rate(*, rate, wasted):
     """
     useful_rate = rate * (1 - wasted)
     return useful_rate
-
-
-@dimensions("second", weight_bytes="byte", sequences="count", sequence_bytes="byte", bandwidth="byte/second>0")
-def token_floor(*, weight_bytes, sequences, sequence_bytes, bandwidth):
-    """Least time between two tokens of every sequence, from the bytes that one GPU must read.
-
-    Parameters
-    ----------
-    weight_bytes : float
-        Weights on the rank that every step reads.
-    sequences : int
-        Sequences in flight, each of which gets one token.
-    sequence_bytes : float
-        Cache of one of them on the rank.
-    bandwidth : float
-        Memory bandwidth, B/s.
-
-    Returns
-    -------
-    float
-        Seconds.
-
-    Raises
-    ------
-    CalcError
-        If an argument is negative or not finite, or the bandwidth is 0.
-
-    Notes
-    -----
-    A floor, never a forecast. With pipeline stages it holds too: however the sequences are grouped, a stage
-    reads its weights at least once and the cache of all of them before each has a token more.
-
-    Examples
-    --------
-    >>> round(token_floor(weight_bytes=16e9, sequences=100, sequence_bytes=4e8, bandwidth=3.35e12) * 1000, 1)
-    16.7
-    """
-    token_floor = (weight_bytes + sequences * sequence_bytes) / bandwidth
-    return token_floor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from calc import hardware, kv_cache
 from calc.capacity._formulas import pool_blocks, pool_bytes, tensor_bytes
-from calc.capacity._parallel import Parallel
 from calc.capacity._plan import plan
 from calc.models import load
 from calc.panel import Panel, Row
+from calc.parallel import Parallel
 from calc.units import UNITS, counted, format_bytes, format_count, significant
 from calc.working import working
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from calc.capacity._formulas import pool_blocks, pool_bytes, stranded_bytes, usable_bytes
-from calc.capacity._parallel import Parallel, weights_on_rank
 from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
+from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import ParameterCount
 from calc.units import CalcError, format_bytes
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from calc import kv_cache
 from calc.capacity._formulas import concurrency, pool_blocks, printed_tokens
 from calc.capacity._log import Fact, StartupLog
-from calc.capacity._parallel import Parallel, weights_on_rank
 from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
 from calc.notebook import Table
+from calc.parallel import Parallel, weights_on_rank
 from calc.units import UNITS, CalcError, format_bytes, format_count, significant
 
 AGREES, DIFFERS, RESIDUAL, DERIVED = "agrees", "differs", "residual", "derived"

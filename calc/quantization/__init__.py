@@ -26,15 +26,11 @@ from calc.quantization._choice import (
 )
 from calc.quantization._config import Quantization, UnsupportedQuantization, read_quantization
 from calc.quantization._formulas import (
-    crossover_tokens,
     effective_bits,
     fixed_overhead,
     matrix_bytes,
     model_bytes,
-    multiply_seconds,
-    read_seconds,
     rounding_error,
-    step_floor,
 )
 from calc.quantization._gguf import gguf, gguf_bits, gguf_mixes, gguf_types
 from calc.quantization._numerics import FLOATS, relative_error, representable, round_float, round_trip, sample
@@ -59,7 +55,6 @@ __all__ = [
     "benchmarks",
     "candidates",
     "crossover",
-    "crossover_tokens",
     "decide",
     "effective_bits",
     "engine_name",
@@ -74,10 +69,8 @@ __all__ = [
     "matrix_bytes",
     "measured_tokens",
     "model_bytes",
-    "multiply_seconds",
     "quantization_panel",
     "read_quantization",
-    "read_seconds",
     "recovery",
     "relative_error",
     "representable",
@@ -88,7 +81,6 @@ __all__ = [
     "scheme",
     "schemes",
     "step",
-    "step_floor",
     "stored",
     "support",
     "timing",

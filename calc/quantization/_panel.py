@@ -7,9 +7,10 @@ from calc.kv_cache import layout, positions_that_fit, resident_bytes
 from calc.models import load
 from calc.panel import Panel, Row
 from calc.quantization._choice import ORIGINAL, support
-from calc.quantization._formulas import effective_bits, read_seconds
+from calc.quantization._formulas import effective_bits
 from calc.quantization._schemes import scheme, stored
 from calc.quantization._steps import crossover, step
+from calc.roofline import read_seconds
 from calc.units import UNITS, CalcError, format_bytes, format_count, format_seconds, plain, significant
 from calc.working import working
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from calc import parameters
 from calc.hardware import Accelerator
-from calc.models import MixtureOfExperts, ModelGeometry
-from calc.quantization._formulas import multiply_seconds, read_seconds, step_floor
+from calc.models import ModelGeometry
 from calc.quantization._schemes import Stored
+from calc.roofline import multiply_seconds, overlapped_seconds, read_seconds, share_touched
 from calc.units import CalcError, plain
 
 _MOST_TOKENS = 2**24
@@ -36,7 +36,7 @@ class Step:
     @property
     def floor_s(self) -> float:
         """The longer of the two."""
-        return step_floor(read=self.read_s, multiply=self.multiply_s)
+        return overlapped_seconds(read=self.read_s, multiply=self.multiply_s)
 
     @property
     def bytes_per_weight(self) -> float:
@@ -89,7 +89,7 @@ def step(
     """
     ranks = plain("step", "ranks", ranks, "count>0")
     step_tokens = plain("step", "step_tokens", step_tokens, "count>0")
-    touched = 1 - (1 - _picked(model)) ** step_tokens
+    touched = share_touched(model, step_tokens)
     size = 0.0
     for part in held.parts:
         if part.group == "embedding" and not model.tied_embeddings:
@@ -146,9 +146,3 @@ def crossover(model: ModelGeometry, held: Stored, accelerator: Accelerator, mult
         middle = (low + high) // 2
         low, high = (low, middle) if waits_for_arithmetic(middle) else (middle, high)
     return high
-
-
-def _picked(model: ModelGeometry) -> float:
-    """Share of a layer's experts that one token goes through; 1 in a dense model."""
-    mixtures = [layer.mlp for layer in model.layers if isinstance(layer.mlp, MixtureOfExperts)]
-    return mixtures[0].experts_per_token / mixtures[0].experts if mixtures else 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 from types import SimpleNamespace as Numbers
 
-from calc import attention
+from calc import attention, roofline
 from calc.practice._problem import Problem
 from calc.practice.attention_variants._model import (
     ALONE,
@@ -25,11 +25,11 @@ from calc.working import Working, working
 
 def _balance(n: Numbers) -> Working:
     gpu = chip(n.chip)
-    return working(attention.machine_balance, peak=gpu.peak("bf16").value, bandwidth=gpu.bandwidth.value)
+    return working(roofline.machine_balance, peak=gpu.peak("bf16").value, bandwidth=gpu.bandwidth.value)
 
 
 def _intensity(n: Numbers, ranks: int | None = None, **changed: int) -> float:
-    function, arguments = attention.intensity_of(
+    function, arguments = roofline.intensity_of(
         mixer(n.model), element=n.element, ranks=n.ranks if ranks is None else ranks
     )
     return function(**arguments | changed)
@@ -40,7 +40,7 @@ def _idle(n: Numbers, intensity: float | None = None) -> float:
 
 
 def _idle_working(n: Numbers) -> list[str | Working]:
-    function, arguments = attention.intensity_of(mixer(n.model), element=n.element, ranks=n.ranks)
+    function, arguments = roofline.intensity_of(mixer(n.model), element=n.element, ranks=n.ranks)
     done = working(function, **arguments)
     parts = f"{significant(_balance(n).value)} / {significant(done.value)}"
     return [done, _balance(n), f"{parts} = {significant(_idle(n))}×"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace as Numbers
 
-from calc import attention, kv_cache
+from calc import kv_cache, roofline
 from calc.practice._problem import Problem
 from calc.practice.attention_variants._model import GIB, RANKS, chip, geometry, mixer, sequence
 from calc.units import format_bytes, format_count, significant
@@ -34,8 +34,8 @@ def _fit(n: Numbers, size: float) -> str:
 
 def _checklist(n: Numbers) -> list[str]:
     gpu = chip(n.chip)
-    balance = attention.machine_balance(peak=gpu.peak("bf16").value, bandwidth=gpu.bandwidth.value)
-    grouped = attention.decode_intensity(query_heads=n.query_heads, kv_heads=n.ranks, element_bytes=2)
+    balance = roofline.machine_balance(peak=gpu.peak("bf16").value, bandwidth=gpu.bandwidth.value)
+    grouped = roofline.decode_intensity(query_heads=n.query_heads, kv_heads=n.ranks, element_bytes=2)
     multi, own, latent = (_heads(n, n.query_heads, n.ranks), _heads(n, n.ranks, n.ranks), _latent(n))
     return [
         f"Sizes a position on one GPU, not in the model: {format_bytes(multi)} with a KV head for each query head, "

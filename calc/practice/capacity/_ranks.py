@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace as Numbers
 
 from calc import capacity, kv_cache, parameters
-from calc.capacity import Parallel
+from calc.parallel import Parallel, weights_on_rank
 from calc.practice._problem import Problem
 from calc.practice.capacity._model import ALIKE, BLOCK, CUTS, LIMIT, WEIGHTS, described, geometry, gib, token_bytes
 from calc.units import format_bytes, format_count
@@ -75,7 +75,7 @@ attention = Problem(
 
 
 def _spread(n: Numbers) -> float:
-    return capacity.weights_on_rank(geometry(n.model), Parallel(data=n.gpus, experts=True)).total
+    return weights_on_rank(geometry(n.model), Parallel(data=n.gpus, experts=True)).total
 
 
 def _parts(n: Numbers) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace as Numbers
 
 from calc import capacity, kv_cache
-from calc.capacity import Parallel
+from calc.parallel import Parallel
 from calc.practice._problem import Problem
 from calc.practice.capacity._model import BLOCK, LIMIT, ROOM, RULES, geometry, gib
 from calc.units import format_bytes, format_count

@@ -6,6 +6,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import kv_cache as kv
 from calc import quantization as qz
+from calc import roofline
 from calc.parameters import count
 from calc.practice._problem import Problem
 from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
@@ -25,7 +26,7 @@ def _told(n: Numbers) -> str:
 
 def _cross(n: Numbers, **changed: float) -> float:
     numbers = {"peak": chip(n.chip).peak("bf16").value, "bandwidth": chip(n.chip).bandwidth.value}
-    return qz.crossover_tokens(**numbers | {"bytes_per_weight": STORED[n.weights]} | changed)
+    return roofline.crossover_tokens(**numbers | {"bytes_per_weight": STORED[n.weights]} | changed)
 
 
 crossover = Problem(
@@ -50,7 +51,7 @@ crossover = Problem(
     hint="Reading a weight takes its bytes over the bandwidth; multiplying it takes two FLOP a token over the peak.",
     solution=lambda n: [
         working(
-            qz.crossover_tokens,
+            roofline.crossover_tokens,
             peak=chip(n.chip).peak("bf16").value,
             bandwidth=chip(n.chip).bandwidth.value,
             bytes_per_weight=STORED[n.weights],
@@ -61,9 +62,9 @@ crossover = Problem(
 
 def _floor(n: Numbers, per_weight: float) -> float:
     billion = 1e9 * n.billions
-    return qz.step_floor(
-        read=qz.read_seconds(weight_bytes=billion * per_weight, bandwidth=chip(n.chip).bandwidth.value),
-        multiply=qz.multiply_seconds(step_tokens=n.tokens, weights=billion, peak=chip(n.chip).peak("bf16").value),
+    return roofline.overlapped_seconds(
+        read=roofline.read_seconds(weight_bytes=billion * per_weight, bandwidth=chip(n.chip).bandwidth.value),
+        multiply=roofline.multiply_seconds(step_tokens=n.tokens, weights=billion, peak=chip(n.chip).peak("bf16").value),
     )
 
 
@@ -108,9 +109,13 @@ step_gain = Problem(
             for each in (2, STORED[n.weights])
             for line in (
                 f"At {each:g} bytes:",
-                working(qz.read_seconds, weight_bytes=1e9 * n.billions * each, bandwidth=chip(n.chip).bandwidth.value),
                 working(
-                    qz.multiply_seconds,
+                    roofline.read_seconds,
+                    weight_bytes=1e9 * n.billions * each,
+                    bandwidth=chip(n.chip).bandwidth.value,
+                ),
+                working(
+                    roofline.multiply_seconds,
                     step_tokens=n.tokens,
                     weights=1e9 * n.billions,
                     peak=chip(n.chip).peak("bf16").value,
@@ -124,8 +129,8 @@ step_gain = Problem(
 
 def _added(n: Numbers, per_weight: float) -> float:
     billion = 1e9 * n.billions
-    return qz.read_seconds(weight_bytes=billion * per_weight, bandwidth=chip(n.chip).bandwidth.value) + (
-        qz.multiply_seconds(step_tokens=n.tokens, weights=billion, peak=chip(n.chip).peak("bf16").value)
+    return roofline.read_seconds(weight_bytes=billion * per_weight, bandwidth=chip(n.chip).bandwidth.value) + (
+        roofline.multiply_seconds(step_tokens=n.tokens, weights=billion, peak=chip(n.chip).peak("bf16").value)
     )
 
 
@@ -213,7 +218,7 @@ room = Problem(
 
 def _checklist(n: Numbers) -> list[str]:
     whole, four = held(n.model, "bf16").total_bytes, held(n.model, "int4-g128").total_bytes
-    cross = qz.crossover_tokens(
+    cross = roofline.crossover_tokens(
         peak=chip(n.chip).peak("bf16").value, bandwidth=chip(n.chip).bandwidth.value, bytes_per_weight=0.52
     )
     return [
@@ -255,7 +260,7 @@ service = Problem(
         f"In bf16 {format_bytes(held(n.model, 'bf16').total_bytes)}.",
         f"In int4 {format_bytes(held(n.model, 'int4-g128').total_bytes)}.",
         working(
-            qz.crossover_tokens,
+            roofline.crossover_tokens,
             peak=chip(n.chip).peak("bf16").value,
             bandwidth=chip(n.chip).bandwidth.value,
             bytes_per_weight=0.52,

@@ -4,14 +4,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 
 from calc import kv_cache, parameters
-from calc.capacity._formulas import vocab_rows
 from calc.models import DenseMLP, FixedState, LatentAttention, Layer, MixtureOfExperts, ModelGeometry
 from calc.parameters import ParameterCount
-from calc.units import CalcError, format_count
+from calc.units import CalcError, dimensions, format_count
 
 VOCAB_MULTIPLE = 64  # rows; vLLM 0.32, DEFAULT_VOCAB_PADDING_SIZE
+
+
+@dimensions("count", vocab="count", multiple="count>0", ranks="count>0")
+def vocab_rows(*, vocab, multiple, ranks):
+    """Rows of the embedding, or of the output layer, on one tensor-parallel rank.
+
+    Parameters
+    ----------
+    vocab : int
+        Rows in the checkpoint.
+    multiple : int
+        The vocabulary is padded to a multiple of this.
+    ranks : int
+        Tensor-parallel ranks.
+
+    Returns
+    -------
+    float
+        Rows, whole where `ranks` divides the padded vocabulary.
+
+    Raises
+    ------
+    CalcError
+        If an argument is not a whole number, or `multiple` or `ranks` is 0.
+
+    Notes
+    -----
+    Rows are dealt out, each rank holding all columns of its share.
+
+    References
+    ----------
+    vLLM 0.32, ``vllm/model_executor/layers/vocab_parallel_embedding.py``, pads to 64.
+
+    Examples
+    --------
+    >>> vocab_rows(vocab=128256, multiple=64, ranks=8)
+    16032
+    """
+    vocab_rows = multiple * ceil(vocab / multiple) / ranks
+    return vocab_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +197,8 @@ def weights_on_rank(
     1361960960
     """
     stages = parallel.stages(model)
-    if not 0 <= stage < len(stages) or not 0 <= expert_rank < parallel.expert_ranks:
-        raise CalcError(f"no stage {stage} with expert rank {expert_rank} in {parallel}")
-    kv_cache.layout(model, ranks=parallel.tensor)  # refuses heads that can't be laid out
-    rows = int(_share("rows of the padded vocabulary", _padded(model.vocab), parallel.tensor))
-    held = replace(model, vocab=rows, layers=tuple(_on_rank(layer, parallel, expert_rank) for layer in stages[stage]))
+    own = parameters.count(model_on_rank(model, parallel, stage=stage, expert_rank=expert_rank))
     whole = replace(model, layers=stages[stage])  # routers see every expert
-    own = parameters.count(held)
     first, last = stage == 0, stage == len(stages) - 1
     return replace(
         own,
@@ -173,6 +208,41 @@ def weights_on_rank(
         router=parameters.count(whole).router,
         resting_experts=0,
     )
+
+
+def model_on_rank(
+    model: ModelGeometry, parallel: Parallel, *, stage: int = 0, expert_rank: int = 0
+) -> ModelGeometry:
+    """A model as one rank has it: a narrower model of the same kind.
+
+    Parameters
+    ----------
+    model, parallel, stage, expert_rank
+        As for `weights_on_rank`.
+
+    Returns
+    -------
+    ModelGeometry
+        The stage's layers with this rank's heads, widths and experts, and its rows of the vocabulary.
+
+    Raises
+    ------
+    CalcError
+        If the model can't be cut this way; the message names what doesn't divide.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> held = model_on_rank(load("llama-3.1-70b"), Parallel(tensor=16))
+    >>> held.layers[0].mixer.query_heads, held.layers[0].mixer.kv_heads, held.layers[0].mlp.intermediate
+    (4, 1, 1792)
+    """
+    stages = parallel.stages(model)
+    if not 0 <= stage < len(stages) or not 0 <= expert_rank < parallel.expert_ranks:
+        raise CalcError(f"no stage {stage} with expert rank {expert_rank} in {parallel}")
+    kv_cache.layout(model, ranks=parallel.tensor)  # refuses heads that can't be laid out
+    rows = int(_share("rows of the padded vocabulary", _padded(model.vocab), parallel.tensor))
+    return replace(model, vocab=rows, layers=tuple(_on_rank(layer, parallel, expert_rank) for layer in stages[stage]))
 
 
 def _padded(vocab: int) -> int:

@@ -1,0 +1,97 @@
+"""Arithmetic, bytes and the least time they take: a floor under every step, never a forecast.
+
+`_machine` holds a chip's balance and the floor of some work, `_steps` floors of decode steps and where they cross,
+`_attention` attention's arithmetic, `_spread` what ranks and experts add: one function for each formula. `_layers`
+applies them to a model's layers, `_work` counts a step on one rank by tensor group, `_floor` sets it against a chip.
+"""
+
+from calc.roofline._attention import (
+    decode_flop,
+    decode_intensity,
+    expansion_flop,
+    latent_decode_flop,
+    latent_decode_intensity,
+    positions_read,
+    prefill_attention_flop,
+    window_positions_read,
+)
+from calc.roofline._floor import (
+    GroupFloor,
+    StepFloor,
+    decode_crossover,
+    decode_floor,
+    prefill_floor,
+    step_floor,
+)
+from calc.roofline._layers import attention_of, flop_of, intensity_of, pairs_of, prefill_flop, share_touched
+from calc.roofline._machine import (
+    attainable_rate,
+    compute_share,
+    floor_seconds,
+    intensity,
+    machine_balance,
+    matmul_flop,
+    multiply_seconds,
+    overlapped_seconds,
+    read_seconds,
+)
+from calc.roofline._spread import (
+    all_reduce_seconds,
+    break_even_all_reduce,
+    experts_touched,
+    message_bytes,
+    ring_bytes,
+)
+from calc.roofline._steps import (
+    apart_floor,
+    crossing_sequences,
+    crossover_tokens,
+    longest_crossing,
+    token_floor,
+)
+from calc.roofline._work import GroupWork, StepWork, step_work
+
+__all__ = [
+    "GroupFloor",
+    "GroupWork",
+    "StepFloor",
+    "StepWork",
+    "all_reduce_seconds",
+    "apart_floor",
+    "attainable_rate",
+    "attention_of",
+    "break_even_all_reduce",
+    "compute_share",
+    "crossing_sequences",
+    "crossover_tokens",
+    "decode_crossover",
+    "decode_flop",
+    "decode_floor",
+    "decode_intensity",
+    "expansion_flop",
+    "experts_touched",
+    "floor_seconds",
+    "flop_of",
+    "intensity",
+    "intensity_of",
+    "latent_decode_flop",
+    "latent_decode_intensity",
+    "longest_crossing",
+    "machine_balance",
+    "matmul_flop",
+    "message_bytes",
+    "multiply_seconds",
+    "overlapped_seconds",
+    "pairs_of",
+    "positions_read",
+    "prefill_attention_flop",
+    "prefill_flop",
+    "prefill_floor",
+    "read_seconds",
+    "ring_bytes",
+    "share_touched",
+    "step_floor",
+    "step_work",
+    "token_floor",
+    "window_positions_read",
+]

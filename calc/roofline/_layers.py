@@ -1,0 +1,348 @@
+"""A model's layers as formulas see them: what a rank multiplies and stores, and what attention works on."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from calc import kv_cache, parameters
+from calc.models import DenseMLP, FullAttention, LatentAttention, MixtureOfExperts, ModelGeometry, WindowAttention
+from calc.parallel import Parallel, model_on_rank, weights_on_rank
+from calc.roofline._attention import (
+    decode_flop,
+    decode_intensity,
+    expansion_flop,
+    latent_decode_flop,
+    latent_decode_intensity,
+    positions_read,
+    window_positions_read,
+)
+from calc.roofline._spread import experts_touched
+from calc.units import CalcError
+
+# --- what a rank holds ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A tensor group on a rank: what a token is multiplied with, what is stored, elements in and out per token."""
+
+    weights: float = 0
+    parameters: float = 0
+    widths: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A model as one rank has it, and its products by tensor group."""
+
+    model: ModelGeometry
+    parts: dict[str, Part]
+
+
+@functools.lru_cache(maxsize=256)
+def held_on_rank(model: ModelGeometry, ranks: int) -> Held:
+    """The model's products on one of some tensor-parallel ranks."""
+    count = weights_on_rank(model, Parallel(tensor=ranks))
+    held = model_on_rank(model, Parallel(tensor=ranks))
+    sums: Counter = Counter()
+    for layer, times in Counter(held.layers).items():
+        for (name, what), size in _products(held.hidden, layer).items():
+            sums[name, what] += times * size
+    sums["head", "weights"] = parameters.embedding_parameters(vocab=held.vocab, hidden=held.hidden)
+    sums["head", "widths"] = held.hidden + held.vocab
+    stored = {name: getattr(count, name) for name in ("mlp", "router", "routed_experts", "shared_experts", "norms")}
+    stored |= {"projections": count.attention, "head": count.lm_head or count.embedding}
+    parts = {
+        name: Part(sums[name, "weights"], size, sums[name, "widths"]) for name, size in stored.items() if size
+    }
+    return Held(held, parts)
+
+
+def _products(hidden: int, layer: object) -> Counter:
+    """One layer's matrix products on a rank: (group, "weights" or "widths") to elements."""
+    found: Counter = Counter()
+
+    def add(name: str, weights: int, widths: int) -> None:
+        found[name, "weights"] += weights
+        found[name, "widths"] += widths
+
+    mlp = layer.mlp
+    if layer.mixer is not None:
+        add("projections", *_projections(hidden, layer.mixer))
+    if isinstance(mlp, DenseMLP):
+        add("mlp", *_mlp(hidden, mlp.intermediate, mlp.gated))
+    if isinstance(mlp, MixtureOfExperts):
+        weights, widths = _mlp(hidden, mlp.expert_intermediate, mlp.gated)
+        add("routed_experts", mlp.experts_per_token * weights, mlp.experts_per_token * widths)
+        add("router", mlp.experts * hidden, mlp.experts + hidden)
+        if mlp.shared_intermediate:
+            weights, widths = _mlp(hidden, mlp.shared_intermediate, mlp.gated)
+            add("shared_experts", weights + mlp.shared_gate * hidden, widths)
+    return found
+
+
+def _mlp(hidden: int, width: int, gated: bool) -> tuple[int, int]:
+    matrices = 3 if gated else 2
+    weights = parameters.mlp_parameters(hidden=hidden, intermediate=width, matrices=matrices)
+    return weights, 2 * hidden + matrices * width  # in and out, gate and up, and their product
+
+
+def _projections(hidden: int, a: object) -> tuple[int, int]:
+    if isinstance(a, LatentAttention):
+        sizes = {"hidden": hidden, "query_heads": a.query_heads, "rope_dim": a.rope_dim, "nope_dim": a.nope_dim}
+        wide = a.query_heads * (a.rope_dim + a.nope_dim)
+        queries = hidden * wide
+        if a.query_rank is not None:
+            queries = parameters.latent_query_parameters(**sizes, query_rank=a.query_rank)
+        rest = parameters.latent_attention_parameters(**sizes, latent_dim=a.latent_dim, value_dim=a.value_dim)
+        narrow = 2 * (a.query_rank or 0) + a.latent_dim + a.rope_dim
+        return queries + rest, 2 * hidden + wide + narrow + a.query_heads * a.value_dim
+    _heads(a)
+    heads = {"query_heads": a.query_heads, "kv_heads": a.kv_heads, "key_dim": a.key_dim, "value_dim": a.value_dim}
+    keys_and_values = a.kv_heads * (a.key_dim + a.value_dim)
+    weights = parameters.attention_parameters(hidden=hidden, **heads)
+    return weights, 2 * hidden + query_and_output(a) + keys_and_values
+
+
+def share_touched(model: ModelGeometry, tokens: int) -> float:
+    """Share of all routed experts' weights that a step's tokens pick on average; 1 in a dense model.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> round(share_touched(load("mixtral-8x7b"), 4), 3), share_touched(load("llama-3.1-8b"), 4)
+    (0.684, 1.0)
+    """
+    read = every = 0.0
+    for mlp, layers in Counter(layer.mlp for layer in model.layers).items():
+        if isinstance(mlp, MixtureOfExperts):
+            size = layers * mlp.expert_intermediate
+            picks = {"experts": mlp.experts, "experts_per_token": mlp.experts_per_token}
+            every += size * mlp.experts
+            read += size * experts_touched(**picks, step_tokens=tokens)
+    return read / every if every else 1.0
+
+
+# --- attention -----------------------------------------------------------------------------------
+
+
+def _heads(mixer: object) -> int:
+    """Query heads of a layer that has some."""
+    if not isinstance(mixer, FullAttention | LatentAttention):
+        raise CalcError(f"a layer of type {type(mixer).__name__} has no query heads to count")
+    return mixer.query_heads
+
+
+def query_and_output(mixer: object) -> int:
+    """Elements of one token's queries and attention output in a layer."""
+    sizes = _expanded(mixer)
+    return sizes["query_heads"] * (sizes["key_dim"] + sizes["value_dim"])
+
+
+def _expanded(mixer: object) -> dict[str, int]:
+    """Heads of a layer and their widths; a latent's are those that it is expanded to."""
+    key_dim = mixer.nope_dim + mixer.rope_dim if isinstance(mixer, LatentAttention) else None
+    heads = _heads(mixer)
+    return {"query_heads": heads, "key_dim": key_dim or mixer.key_dim, "value_dim": mixer.value_dim}
+
+
+def expansion_of(mixer: LatentAttention) -> int:
+    """Arithmetic that expands one latent for all heads of a layer."""
+    widths = {"latent_dim": mixer.latent_dim, "nope_dim": mixer.nope_dim, "value_dim": mixer.value_dim}
+    return expansion_flop(query_heads=mixer.query_heads, **widths)
+
+
+def pairs_of(mixer: object, *, new: int, cached: int) -> int:
+    """Pairs of a new token and a position that one layer works on, its window honored.
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`.
+    new, cached : int
+        New tokens of a sequence, and its positions in the cache.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads, or a count is negative or not whole.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> [pairs_of(mixer, new=4096, cached=0) for mixer, _ in load("gpt-oss-20b").kinds()]
+    [516160, 8390656]
+    """
+    _heads(mixer)
+    if isinstance(mixer, WindowAttention):
+        return window_positions_read(new=new, cached=cached, window=mixer.window)
+    return positions_read(new=new, cached=cached)
+
+
+def attention_of(mixer: object, *, cached: int, pairs: int) -> tuple[Callable, dict]:
+    """The formula of one layer's scores and values for one sequence of a step, and its arguments.
+
+    A latent layer takes the order with less arithmetic: absorbed into the new tokens (`latent_decode_flop`), or with
+    the cached latents expanded (`decode_flop`; `expansion_flop` for each of them comes on top).
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`.
+    cached : int
+        Positions of the sequence in the cache.
+    pairs : int
+        Pairs of a new token and a position, from `pairs_of`.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> latent = load("deepseek-v3").kinds()[0][0]
+    >>> [attention_of(latent, cached=4095, pairs=n * 4096)[0].__name__ for n in (1, 4096)]
+    ['latent_decode_flop', 'decode_flop']
+    """
+    whole = decode_flop, _expanded(mixer) | {"positions": pairs}
+    if not isinstance(mixer, LatentAttention):
+        return whole
+    absorbed = flop_of(mixer, positions=pairs)
+    dearer = _call(absorbed) > _call(whole) + cached * expansion_of(mixer)
+    return whole if dearer else absorbed
+
+
+def _call(formula: tuple[Callable, dict]) -> float:
+    function, arguments = formula
+    return function(**arguments)
+
+
+def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable, dict]:
+    """The formula of one layer's decode arithmetic on one rank, and its arguments.
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`. A latent is taken with its projections absorbed.
+    positions : int
+        Positions read.
+    ranks : int
+        Tensor-parallel ranks, among which the query heads are dealt out.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> function, arguments = flop_of(load("llama-3.1-70b").kinds()[0][0], positions=8192, ranks=8)
+    >>> function(**arguments)
+    33554432
+    """
+    heads = {"query_heads": _heads(mixer) // ranks}
+    if isinstance(mixer, LatentAttention):
+        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
+        return latent_decode_flop, heads | widths | {"positions": positions}
+    return decode_flop, heads | {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim, "positions": positions}
+
+
+def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callable, dict]:
+    """The formula of one layer's decode intensity on one rank, and its arguments.
+
+    Parameters
+    ----------
+    mixer : FullAttention, WindowAttention or LatentAttention
+        A layer kind of `ModelGeometry.kinds`. A latent is taken with its projections absorbed.
+    element : str
+        A key of `calc.kv_cache.ELEMENTS`; a stored scale counts as bytes read.
+    ranks : int
+        Tensor-parallel ranks. Query heads are dealt out; a KV head is copied where there are too few, a
+        latent always.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If the layer has no heads, or the element type is unknown.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> mixer = load("llama-3.1-70b").kinds()[0][0]
+    >>> for ranks in (1, 8, 16):
+    ...     function, arguments = intensity_of(mixer, element="bf16", ranks=ranks)
+    ...     print(ranks, function(**arguments))
+    1 8.0
+    8 8.0
+    16 4.0
+    """
+    heads = {"query_heads": _heads(mixer) // ranks}
+    size = kv_cache.formula_of(mixer, layers=1, element=element)[1]["element_bytes"]
+    if isinstance(mixer, LatentAttention):
+        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
+        return latent_decode_intensity, heads | widths | {"element_bytes": size}
+    kept = kv_cache.kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)
+    return decode_intensity, heads | {"kv_heads": kept, "element_bytes": size}
+
+
+def prefill_flop(model: ModelGeometry, *, prompt: int) -> int:
+    """Attention arithmetic of a whole prompt in all layers of a model.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+    prompt : int
+        Prompt tokens.
+
+    Returns
+    -------
+    int
+        FLOP.
+
+    Raises
+    ------
+    CalcError
+        If `prompt` is negative or not whole, or a layer has no heads.
+
+    Notes
+    -----
+    A window layer reads no more than its window; a latent is expanded, as engines do for a prompt. The
+    projections, softmax and everything outside the attention are not counted.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> prefill_flop(load("llama-3.1-70b"), prompt=8192)
+    87971667640320
+    """
+    flop = 0
+    for mixer, layers in model.kinds():
+        if mixer is not None:
+            pairs = pairs_of(mixer, new=prompt, cached=0)
+            flop += layers * decode_flop(**_expanded(mixer), positions=pairs)
+    return flop
