@@ -20,7 +20,7 @@ from calc.latency._formulas import (
     tokens_per_message,
     tpot_left_by_end_to_end,
 )
-from calc.latency._loop import delayed_requests, from_due, from_ledger, one_at_a_time, serial_latency
+from calc.latency._loop import delayed_requests, from_due, one_at_a_time, serial_latency
 from calc.latency._measure import Measurement, Statistic, measure, observations
 from calc.latency._objectives import Objectives
 from calc.latency._panel import goodput_panel
@@ -78,7 +78,6 @@ __all__ = [
     "fewest_requests",
     "fold_retries",
     "from_due",
-    "from_ledger",
     "gaps",
     "goodput_by_rate",
     "goodput_panel",

@@ -5,50 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from calc.latency._timeline import Chunk, Run, Timeline
 from calc.units import CalcError, dimensions
-
-if TYPE_CHECKING:
-    from calc.scheduling import Ledger
-
-
-def from_ledger(ledger: Ledger) -> Run:
-    """A simulated schedule as a recording at the engine: a message for each step that gave a request tokens.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        From `calc.scheduling.run`, `run_closed` or `run_static`.
-
-    Returns
-    -------
-    Run
-        In the order of the ledger's requests.
-
-    Examples
-    --------
-    >>> from calc.scheduling import Affine, Request, SchedulerConfig, run
-    >>> ledger = run([Request("a", prompt=10, output=2)], SchedulerConfig(blocks=10), Affine(base_s=0.5))
-    >>> [chunk.time_s for chunk in from_ledger(ledger).timelines[0].chunks]
-    [0.5, 1.0]
-    """
-    timelines = []
-    arrivals = {request.name: request.arrival_s for request in ledger.requests}
-    for name, times in ledger.token_times_s().items():
-        moments = dict.fromkeys(times)
-        chunks = tuple(Chunk(moment, times.count(moment)) for moment in moments) if len(moments) < len(times) else None
-        timelines.append(
-            Timeline(
-                id=str(name),
-                sent_s=min(arrivals[name], times[0]),  # both are whole ticks, rounded to seconds
-                chunks=chunks or tuple(map(Chunk, times)),
-                end_s=times[-1],
-                boundary="engine",
-            )
-        )
-    return Run(timelines=tuple(timelines))
 
 
 def one_at_a_time(
