@@ -1,0 +1,122 @@
+"""Practice of the cold-start chapter: every answer a second time, by fractions, lists of paths and played-out time."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from calc import practice
+from calc.sources import load_json
+
+
+def F(value) -> Fraction:
+    return Fraction(str(value))
+
+
+def config(slug: str) -> dict:
+    return load_json("models", f"{slug}.json")["config"]
+
+
+def weight_bytes(slug: str) -> int:
+    """Matrices, norms and biases of the configuration, layer by layer, two bytes each."""
+    c = config(slug)
+    hidden, layers, wide = c["hidden_size"], c["num_hidden_layers"], c["intermediate_size"]
+    size = c.get("head_dim") or hidden // c["num_attention_heads"]
+    queries, keys = c["num_attention_heads"] * size, c["num_key_value_heads"] * size
+    one = 2 * hidden * queries + 2 * hidden * keys + 2 * hidden
+    one += {"qwen2": queries + 2 * keys, "qwen3": 2 * size}.get(c["model_type"], 0)
+    experts = c.get("num_local_experts", 1)
+    one += experts * 3 * hidden * wide + (experts * hidden if experts > 1 else 0)
+    tables = 1 if c.get("tie_word_embeddings") else 2
+    return 2 * (layers * one + tables * c["vocab_size"] * hidden + hidden)
+
+
+def page_by_page(n) -> Fraction:
+    each = F(n.delay_ms) / 1000 + Fraction(4096) / (F(n.rate) * 10**9)
+    return Fraction(n.gb * 10**9, 4096) * each
+
+
+def played(n) -> Fraction:
+    """Each piece goes on as soon as it is there and its hop is free."""
+    each = [Fraction(n.gb, n.count) / rate for rate in (n.network, n.disk, n.links)]
+    free = [Fraction(0)] * 3
+    for _ in range(n.count):
+        arrived = Fraction(0)
+        for hop in range(3):
+            arrived = free[hop] = max(arrived, free[hop]) + each[hop]
+    return free[2]
+
+
+def paths(n, download=None) -> tuple[Fraction, Fraction, Fraction]:
+    """The three ways from the beginning to the end of the warm-up, without the two that are parts of others."""
+    download = Fraction(n.download) if download is None else download
+    ranks = Fraction(n.image + n.imports + n.ranks)
+    return ranks + n.compile + n.capture + 4, download + n.read + 2 + 4, ranks + 2 + 4
+
+
+def gained(n) -> Fraction:
+    return max(paths(n)) - max(paths(n, Fraction(n.download, n.times)))
+
+
+def queue(n) -> int:
+    """Second by second."""
+    waiting = 0
+    for _ in range(n.start):
+        waiting += n.arrive - n.replicas * n.each
+    return waiting
+
+
+SECOND = {
+    "cold_start/one-hop": lambda n: Fraction(weight_bytes(n.model)) / (F(n.rate) * 10**9),
+    "cold_start/from-a-log": lambda n: F(n.gib) * 2**30 / F(n.seconds) / (F(n.printed_rate) * 10**9),
+    "cold_start/every-rank": lambda n: sum(weight_bytes(n.model) for _ in range(n.ranks)),
+    "cold_start/unlogged": lambda n: Fraction(n.total) - F(n.load) - F(n.trace) - F(n.capture) - F(n.other),
+    "cold_start/page-faults": page_by_page,
+    "cold_start/passing-on": played,
+    "cold_start/ready": lambda n: max(paths(n)),
+    "cold_start/waiting": queue,
+    "cold_start/faster-storage": lambda n: Fraction(n.weights, n.goal - n.setup - n.compile - n.capture),
+    "cold_start/slack": lambda n: max(paths(n)) - paths(n)[1],
+    "cold_start/lever": gained,
+    "cold_start/drained": lambda n: Fraction(queue(n), (n.replicas + 1) * n.each - n.arrive),
+}
+PROBLEMS = practice.problems("cold_start")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_the_printed_log_is_a_published_load():
+    """ServerlessLLM, benchmarks/results/h100_2025: Llama-3.1-8B by safetensors, and its bytes."""
+    n = PROBLEMS["cold_start/from-a-log"].draw(0)
+    (load,) = [
+        row for row in load_json("startup.json")["loads"]["rows"] if (row["model"], row["loader"], row["test"])
+        == ("llama-3.1-8b", "safetensors", "random")
+    ]  # fmt: skip
+    assert n.seconds == round(load["mean_s"], 3)
+    assert n.gib == round(weight_bytes("llama-3.1-8b") / 2**30, 1)
+    assert PROBLEMS["cold_start/from-a-log"].answer(n) == pytest.approx(0.123, abs=0.001)
+
+
+def test_a_faster_download_may_gain_less_than_it_saves():
+    problem = PROBLEMS["cold_start/lever"]
+    saved = [n.download - n.download / n.times for n in map(problem.draw, range(60))]
+    gains = [problem.answer(n) for n in map(problem.draw, range(60))]
+    assert all(0 < gain <= most + 1e-9 for gain, most in zip(gains, saved, strict=True))
+    assert any(gain < most / 2 for gain, most in zip(gains, saved, strict=True))
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("cold_start/scale-up").checklist()) >= 6
