@@ -38,7 +38,7 @@ from calc.latency._percentiles import (
 from calc.latency._read_aiperf import read_aiperf
 from calc.latency._read_guidellm import read_guidellm
 from calc.latency._read_llmservingsim import Tick, read_llmservingsim, read_ticks
-from calc.latency._read_shelf import Gauge, Repeat, read_shelf
+from calc.latency._read_shelf import Gauge, Repeat, read_shelf, shelf
 from calc.latency._read_vllm import read_vllm_bench
 from calc.latency._recorded import Hop, Load, RatePoint, goodput_by_rate, hops, loads
 from calc.latency._request import RequestLatency, Stall, gaps, request_latency, stalls
@@ -107,6 +107,7 @@ __all__ = [
     "requests_to_prove",
     "requests_within",
     "serial_latency",
+    "shelf",
     "stalls",
     "time_per_output_token",
     "time_to_first_token",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -10,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from calc.latency._timeline import Chunk, Run, Timeline
+from calc.sources import data_path
 from calc.units import CalcError
 from calc.workload import Fields, ReadError, json_lines
 
@@ -118,6 +120,36 @@ def read_shelf(path: str | Path) -> tuple[Repeat, ...]:
     return tuple(
         _repeat(run, requests[number], gauges.get(number), title) for number, run in runs.items() if number in requests
     )
+
+
+@functools.cache
+def shelf(name: str) -> tuple[Repeat, ...]:
+    """One of the book's own recordings, read once.
+
+    Parameters
+    ----------
+    name : str
+        Its file in data/measured without ".jsonl.gz", for example "arrivals".
+
+    Returns
+    -------
+    tuple of Repeat
+
+    Raises
+    ------
+    CalcError
+        If there is no such recording.
+
+    Examples
+    --------
+    >>> {repeat.number for repeat in shelf("arrivals")}
+    {0, 1, 2}
+    """
+    ending = ".jsonl.gz"
+    known = sorted(path.name.removesuffix(ending) for path in (data_path() / "measured").glob(f"*{ending}"))
+    if name not in known:
+        raise CalcError(f"no recording {name!r}: use {', '.join(known)}")
+    return read_shelf(data_path() / "measured" / f"{name}{ending}")
 
 
 def _repeat(run: Fields, rows: list[Fields], gauge: Fields | None, title: str) -> Repeat:
