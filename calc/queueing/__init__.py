@@ -2,9 +2,27 @@
 
 `_formulas` holds the arithmetic, one function each. `_stations` is several servers (Erlang B and C) and the
 exact wait of M/D/1, `_service` how service times vary, `_distribution` sums, mixtures and maxima of whole
-distributions, and `_simulate` the queue request by request, with its confidence interval.
+distributions, and `_simulate` the queue request by request, with its confidence interval. `_budget` holds the
+formulas of a first-token budget, and `_compose` puts a replica's together.
 """
 
+from calc.queueing._budget import (
+    assumed_seconds,
+    buffered_seconds,
+    first_token_seconds,
+    mixed_seconds,
+    prompt_that_fits,
+    remaining_seconds,
+    visible_token_seconds,
+)
+from calc.queueing._compose import (
+    Composed,
+    compose,
+    fewest_replicas,
+    outside_times,
+    prefill_times,
+    typical_lengths,
+)
 from calc.queueing._distribution import (
     Distribution,
     exponential_times,
@@ -65,6 +83,7 @@ from calc.queueing._stations import (
 )
 
 __all__ = [
+    "Composed",
     "Distribution",
     "Interval",
     "MMc",
@@ -72,8 +91,11 @@ __all__ = [
     "Simulated",
     "Unstable",
     "allen_cunneen_wait",
+    "assumed_seconds",
     "backlog_wait",
     "batch_means",
+    "buffered_seconds",
+    "compose",
     "deterministic",
     "erlang",
     "erlang_b",
@@ -82,7 +104,9 @@ __all__ = [
     "exponential_times",
     "fan_out_allowed",
     "fan_out_slow",
+    "fewest_replicas",
     "fifo_waits",
+    "first_token_seconds",
     "idle_probability",
     "in_series",
     "in_sum",
@@ -96,6 +120,7 @@ __all__ = [
     "mg1_wait_from_moments",
     "mg1_waits",
     "mixed",
+    "mixed_seconds",
     "mixture",
     "mm1_sojourn",
     "mm1_sojourn_quantile",
@@ -106,11 +131,17 @@ __all__ = [
     "mmc_wait_within",
     "of_values",
     "offered_load",
+    "outside_times",
+    "prefill_times",
+    "prompt_that_fits",
     "recorded",
+    "remaining_seconds",
     "simulate_fifo",
     "slowest",
     "student_quantile",
+    "typical_lengths",
     "utilization",
+    "visible_token_seconds",
     "wait_probability",
     "weighted",
 ]

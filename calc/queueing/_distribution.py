@@ -20,6 +20,7 @@ from calc.units import CalcError, format_seconds, plain, significant
 MOST_CELLS = 20_000
 ROUNDINGS = ("mean", "up", "down")
 NEXT_TO_NOTHING = 1e-12  # of a probability: what rounding of floats may leave
+NEGLIGIBLE = 1e-9  # beyond a grid: a sum need not end where so little is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Distribution:
         CalcError
             If some of the probability lies beyond the grid.
         """
-        if self.beyond > 1e-9:
+        if self.beyond > NEGLIGIBLE:
             raise CalcError(f"{significant(100 * self.beyond, 3)}% of the distribution lies beyond its grid: no mean")
         return self.step_s * fsum(place * mass for place, mass in enumerate(self.masses))
 
@@ -242,7 +243,7 @@ def mixed(shares: Sequence[tuple[float, Distribution]]) -> Distribution:
     """
     weights = _shares("mixed", [share for share, _ in shares])
     parts = _same_grid("mixed", [part for _, part in shares])
-    length = min([len(p.masses) for p in parts if p.beyond > 0] or [max(len(p.masses) for p in parts)])
+    length = min([len(p.masses) for p in parts if p.beyond > NEGLIGIBLE] or [max(len(p.masses) for p in parts)])
     rows = [_padded(part.masses, length) for part in parts]
     masses = tuple(fsum(map(mul, weights, column)) for column in zip(*rows, strict=True))
     return Distribution(parts[0].step_s, masses, _rest(masses))
@@ -258,7 +259,7 @@ def slowest(parts: Sequence[Distribution]) -> Distribution:
     0.634
     """
     parts = _same_grid("slowest", parts)
-    length = min([len(p.masses) for p in parts if p.beyond > 0] or [max(len(p.masses) for p in parts)])
+    length = min([len(p.masses) for p in parts if p.beyond > NEGLIGIBLE] or [max(len(p.masses) for p in parts)])
     product = [1.0] * length
     for part in parts:
         product = list(map(mul, product, accumulate(_padded(part.masses, length))))
@@ -307,11 +308,13 @@ def mg1_waits(*, arrival_rate: float, service: Distribution, horizon_s: float, r
     0.453
     """
     plain("mg1_waits", "arrival_rate", arrival_rate, "1/second")
-    if service.beyond > 1e-9:
+    if service.beyond > NEGLIGIBLE:
         raise CalcError("mg1_waits: service times run beyond their grid: lengthen it")
     if rounding not in ROUNDINGS:
         raise CalcError(f"rounding is {rounding!r:.40}, wanted {', '.join(ROUNDINGS)}")
     mean, step = service.mean_s, service.step_s
+    if not mean:
+        raise CalcError("mg1_waits: all service times are 0, wanted one above 0")
     stable(arrival_rate, mean)
     load = arrival_rate * mean
     cells = ceil(plain("mg1_waits", "horizon_s", horizon_s, "second>0") / step)
@@ -320,7 +323,7 @@ def mg1_waits(*, arrival_rate: float, service: Distribution, horizon_s: float, r
     longer = [1.0]  # P(service > k steps)
     for mass in service.masses:
         longer.append(longer[-1] - mass)
-    left = [max(share, 0.0) * step / mean for share in longer[1:-1]]  # residual time in cell k, k + 1
+    left = [max(share, 0.0) * step / mean for share in longer[1 : cells + 2]]  # residual time in cell k, k + 1
     share = {"mean": 0.5, "up": 1.0, "down": 0.0}[rounding]
     pieces = [share * a + (1 - share) * b for a, b in zip([0.0, *left], [*left, 0.0], strict=True)]
     divisor = 1 - load * pieces[0]
@@ -333,19 +336,19 @@ def mg1_waits(*, arrival_rate: float, service: Distribution, horizon_s: float, r
 
 
 def _convolved(a: Distribution, b: Distribution) -> Distribution:
-    if len(a.masses) < len(b.masses):
-        a, b = b, a
     length = len(a.masses) + len(b.masses) - 1
     for one in (a, b):  # nothing is known of sums that may hold what lies beyond a grid
-        if one.beyond > 0:
+        if one.beyond > NEGLIGIBLE:
             length = min(length, len(one.masses))
     if length > MOST_CELLS:
         raise CalcError(f"a sum of {length:,} steps, more than {MOST_CELLS:,}: lengthen the step")
+    few, many = sorted((a.masses, b.masses), key=lambda masses: len(masses) - masses.count(0.0))
     masses = [0.0] * length
-    for place, mass in enumerate(b.masses[:length]):
+    for place, mass in enumerate(few[:length]):
         if mass:
-            for at, other in enumerate(a.masses[: length - place], start=place):
-                masses[at] += mass * other
+            reach = min(len(many), length - place)
+            part = masses[place : place + reach]
+            masses[place : place + reach] = [sum_ + mass * other for sum_, other in zip(part, many, strict=False)]
     return Distribution(a.step_s, tuple(masses), _rest(masses) if a.beyond or b.beyond else 0.0)
 
 
