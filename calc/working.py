@@ -162,7 +162,8 @@ def exact(value: Any, dimension: str) -> str:
     ('320 KiB', '70,272 B', '1.03125 B', '989.5 TFLOP/s')
     """
     if dimension in {"", "count"}:
-        return significant(value, 16) if value % 1 else f"{int(value):,}"
+        full = significant(value, 16) if value % 1 else f"{int(value):,}"
+        return full if len(full) <= 16 or not value % 1 else f"≈{significant(value, 6)}"  # no end in sight
     short = format_as(value, dimension)
     if math.isclose(parse(short).value, value, rel_tol=1e-12):
         return short

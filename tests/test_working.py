@@ -115,6 +115,7 @@ def test_a_rounded_result_says_so():
 
 def test_a_number_without_end_is_rounded_where_it_stands():
     assert exact(295.3731343283582, "FLOP/byte") == "≈295.373 FLOP/B"
+    assert exact(1.514889209967346, "") == "≈1.51489" and exact(1.5, "") == "1.5"
     shown = working(kv_cache.scaled_element_bytes, element_bytes=1, scale_bytes=4, group=96)
     assert shown.text.endswith("4 B / 96 ≈ 1.042 B")
 
@@ -153,7 +154,11 @@ def formulas():
 @pytest.mark.parametrize("formula", list(formulas()), ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_every_formula_of_the_library_can_be_shown(formula):
     numbers = {name: 2 for name in formula.units}
-    shown = working(formula, **numbers)
+    try:
+        shown = working(formula, **numbers)
+    except CalcError:  # a share, or a load below what it keeps busy
+        numbers = {name: 2 if unit.startswith("count") else 0.5 for name, unit in formula.units.items()}
+        shown = working(formula, **numbers)
     assert shown.value == pytest.approx(formula(**numbers))
     assert shown.text.startswith(shown.steps[0].symbol + " = ")
 
