@@ -1,9 +1,10 @@
 """Queues: waits from formulas, whole distributions, and the queue itself simulated.
 
-`_formulas` holds the arithmetic, one function each. `_stations` is several servers (Erlang B and C) and the
-exact wait of M/D/1, `_service` how service times vary, `_distribution` sums, mixtures and maxima of whole
-distributions, and `_simulate` the queue request by request, with its confidence interval. `_budget` holds the
-formulas of a first-token budget, and `_compose` puts a replica's together.
+`_formulas` holds one server's arithmetic, `_servers` that of several, of fan-out and of a backlog. `_stations`
+applies it to a queue with several servers and has the exact wait of M/D/1. `_service` says how service times vary,
+`_distribution` adds, mixes and compares whole distributions, and `_simulate` runs the queue request by request,
+with a confidence interval. `_budget` holds the formulas of a first-token budget, `_compose` puts that of a replica
+together, and `_panel` is the live panel of the chapter.
 """
 
 from calc.queueing._budget import (
@@ -15,6 +16,7 @@ from calc.queueing._budget import (
     remaining_seconds,
     visible_token_seconds,
 )
+from calc.queueing._checks import Unstable
 from calc.queueing._compose import (
     Composed,
     compose,
@@ -34,11 +36,6 @@ from calc.queueing._distribution import (
     weighted,
 )
 from calc.queueing._formulas import (
-    Unstable,
-    allen_cunneen_wait,
-    backlog_wait,
-    fan_out_allowed,
-    fan_out_slow,
     idle_probability,
     little,
     little_rate,
@@ -48,11 +45,18 @@ from calc.queueing._formulas import (
     mm1_sojourn,
     mm1_sojourn_quantile,
     mm1_wait,
+    offered_load,
+    utilization,
+)
+from calc.queueing._panel import first_token_panel
+from calc.queueing._servers import (
+    allen_cunneen_wait,
+    backlog_wait,
+    fan_out_allowed,
+    fan_out_slow,
     mmc_wait,
     mmc_wait_quantile,
     mmc_wait_within,
-    offered_load,
-    utilization,
     wait_probability,
 )
 from calc.queueing._service import (
@@ -106,6 +110,7 @@ __all__ = [
     "fan_out_slow",
     "fewest_replicas",
     "fifo_waits",
+    "first_token_panel",
     "first_token_seconds",
     "idle_probability",
     "in_series",

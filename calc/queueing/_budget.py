@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from calc.queueing._formulas import below_one, probability
+from calc.queueing._checks import below_one, probability
 from calc.units import CalcError, dimensions, format_seconds
 
 

@@ -9,6 +9,7 @@ from math import ceil
 from calc.hardware import Accelerator
 from calc.models import ModelGeometry
 from calc.queueing._budget import assumed_seconds
+from calc.queueing._checks import Unstable, probability
 from calc.queueing._distribution import (
     MOST_CELLS,
     Distribution,
@@ -18,7 +19,7 @@ from calc.queueing._distribution import (
     mixed,
     of_values,
 )
-from calc.queueing._formulas import Unstable, probability, utilization
+from calc.queueing._formulas import utilization
 from calc.roofline import prefill_floor
 from calc.units import CalcError, plain
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import ceil, exp, floor, fsum
 from operator import mul
 
-from calc.queueing._formulas import stable
+from calc.queueing._checks import stable
 from calc.queueing._service import _shares, _some
 from calc.units import CalcError, format_seconds, plain, significant
 

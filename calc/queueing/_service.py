@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import fsum
 from random import Random
 
-from calc.queueing._formulas import stable
+from calc.queueing._checks import stable
 from calc.units import CalcError, plain
 
 

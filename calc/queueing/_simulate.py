@@ -9,7 +9,7 @@ from math import fsum, sqrt
 from random import Random
 from statistics import NormalDist
 
-from calc.queueing._formulas import stable
+from calc.queueing._checks import stable
 from calc.queueing._service import Service
 from calc.units import CalcError, plain
 

@@ -6,19 +6,9 @@ from dataclasses import dataclass
 from math import ceil, exp, fsum
 
 from calc.notebook import Table
-from calc.queueing._formulas import (
-    below_one,
-    enough,
-    little,
-    md1_wait,
-    mmc_wait,
-    mmc_wait_quantile,
-    mmc_wait_within,
-    offered_load,
-    stable,
-    utilization,
-    wait_probability,
-)
+from calc.queueing._checks import below_one, enough, stable
+from calc.queueing._formulas import little, md1_wait, offered_load, utilization
+from calc.queueing._servers import mmc_wait, mmc_wait_quantile, mmc_wait_within, wait_probability
 from calc.units import CalcError, format_count, format_seconds, plain, significant
 
 MOST_SERVERS = 100_000
