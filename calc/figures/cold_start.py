@@ -90,7 +90,9 @@ def stacked_parts(*, states: Mapping[str, Mapping[str, Spread]], source: str) ->
         handles=handles, frameon=False, fontsize=7.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.3),
         handlelength=1, columnspacing=1.2,
     )  # fmt: skip
-    axes.set(xlim=(0, width), ylim=(-0.15, 1.5 * len(states) - 0.15), xlabel="seconds from spawn to first token, medians")
+    axes.set(
+        xlim=(0, width), ylim=(-0.15, 1.5 * len(states) - 0.15), xlabel="seconds from spawn to first token, medians"
+    )
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     repeats = min(spreads["total"].repeats for spreads in states.values())

@@ -21,7 +21,7 @@ from calc.startup._formulas import (
     seconds_left,
 )
 from calc.startup._graph import Cut, Phase, Schedule, Timed, allowance, cuts, lasting, schedule, walk_chain
-from calc.startup._levers import Gain, Lever, apply, ranked, smallest_set, usual_levers
+from calc.startup._levers import Gain, Lever, apply, ranked, smallest_set, storage_allowance, usual_levers
 from calc.startup._panel import PLACES, startup_panel
 from calc.startup._recording import (
     PARTS,
@@ -84,6 +84,7 @@ __all__ = [
     "smallest_set",
     "spread",
     "startup_panel",
+    "storage_allowance",
     "stream_seconds",
     "usual_levers",
     "walk_chain",

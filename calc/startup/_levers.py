@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any
 
-from calc.startup._graph import ROUNDING, schedule
-from calc.startup._start import StartUp, phases
-from calc.units import CalcError
+from calc.startup._graph import ROUNDING, allowance, schedule
+from calc.startup._start import FETCH, READ, STREAM, StartUp, phases
+from calc.units import CalcError, plain
 
 MOST_LEVERS = 12  # their combinations are tried one by one
 
@@ -143,7 +143,7 @@ def usual_levers(
     ----------
     start : StartUp
     compile_kept_s : float
-        Compilation when the compiled code was kept, seconds.
+        Tracing and compilation together when the compiled code was kept, seconds.
     captures_kept : float
         Share of the graphs that is still captured when fewer batch sizes are.
     ranks_kept_s : float
@@ -161,7 +161,9 @@ def usual_levers(
     """
     if not 0 <= captures_kept <= 1:
         raise CalcError(f"captures_kept is {captures_kept}, wanted a share from 0 to 1")
+    plain("usual_levers", "compile_kept_s", compile_kept_s, "")
     faster = {"object_rate": 2 * start.object_rate, "disk_rate": 2 * start.disk_rate}
+    kept = {"trace_s": 0.0, "compile_s": compile_kept_s}
     levers = (
         Lever("image kept on the node", {"image_bytes": 0.0}),
         Lever("rank checks kept", {"ranks_s": min(start.ranks_s, ranks_kept_s)}),
@@ -170,8 +172,41 @@ def usual_levers(
         Lever("weights streamed", {} if start.weights_from == "host memory" else {"streamed": True}),
         Lever("weights kept on the disk", {"weights_from": "disk"} if start.weights_from == "object storage" else {}),
         Lever("weights kept in host memory", {"weights_from": "host memory"}),
-        Lever("compiled code kept", {"compile_s": min(start.compile_s, compile_kept_s)}),
+        Lever("compiled code kept", kept if compile_kept_s < start.trace_s + start.compile_s else {}),
         Lever("fewer graphs", {"capture_s": captures_kept * start.capture_s}),
         Lever("phases side by side", {"order": "side by side"}),
     )
     return tuple(lever for lever in levers if apply(start, [lever]) != start)
+
+
+def storage_allowance(start: StartUp, *, goal_s: float) -> float | None:
+    """The longest that storage may take to deliver the weights for the start to be over in time.
+
+    Parameters
+    ----------
+    start : StartUp
+    goal_s : float
+        Seconds.
+
+    Returns
+    -------
+    float or None
+        Seconds for the download and the read together, or for the stream; None if all else takes longer than that.
+
+    Raises
+    ------
+    CalcError
+        If no storage is read, because the weights are in host memory.
+
+    Examples
+    --------
+    >>> start = StartUp(checkpoint_bytes=140e9, ranks=8, object_rate=2e9, disk_rate=7e9, link_rate=50e9, compile_s=30)
+    >>> round(storage_allowance(start, goal_s=60), 2), storage_allowance(start, goal_s=20)
+    (29.65, None)
+    """
+    steps = phases(start)
+    names = [phase.name for phase in steps if phase.name in (FETCH, READ, STREAM)]
+    if not names:
+        raise CalcError("the weights are in host memory: no storage is read")
+    emptied = [replace(phase, seconds=0.0) if phase.name in names[:-1] else phase for phase in steps]
+    return allowance(emptied, names[-1], goal_s)

@@ -10,8 +10,9 @@ from calc.models import load
 from calc.panel import Panel, Row
 from calc.quantization import stored
 from calc.startup._formulas import average_rate
-from calc.startup._graph import Phase, Schedule, allowance, cuts, schedule
-from calc.startup._start import COPY, FETCH, ORDERS, READ, STREAM, WEIGHT_PHASES, StartUp, hops, phases
+from calc.startup._graph import Schedule, cuts, schedule
+from calc.startup._levers import storage_allowance
+from calc.startup._start import COPY, ORDERS, WEIGHT_PHASES, StartUp, hops, phases
 from calc.units import UNITS, CalcError, format_bytes, format_decimal, format_seconds, plain, significant
 from calc.working import working
 
@@ -102,39 +103,29 @@ def startup_panel(
         Row("What the weights add to it", _added(weights_gain)),
         Row("The weights could come later by", format_seconds(max(timed.slack_s for timed in moving))),
         Row("Halve this first", f"{best.name}: {format_seconds(best.halved_s)} off the start"),
-        Row("Storage that a minute would take", _needed(start, found), keep=True),
+        Row("Storage that a minute would take", _needed(start), keep=True),
     ]
     return Panel(tuple(rows), tuple(_lines(start, found)), _meaning(found, weights_gain, weights_s), _LEFT_OUT)
 
 
 def _without_weights(start: StartUp) -> float:
-    return schedule(_emptied(phases(start), WEIGHT_PHASES)).total_s
-
-
-def _emptied(steps: tuple[Phase, ...], names: tuple[str, ...]) -> tuple[Phase, ...]:
-    """The phases, some of which take no time."""
-    return tuple(replace(phase, seconds=0.0) if phase.name in names else phase for phase in steps)
+    steps = phases(start)
+    return schedule(replace(p, seconds=0.0) if p.name in WEIGHT_PHASES else p for p in steps).total_s
 
 
 def _added(seconds: float) -> str:
     return "nothing" if seconds <= 0 else format_seconds(seconds)
 
 
-def _needed(start: StartUp, found: Schedule) -> str:
-    """The rate of storage at which the start lasts a minute, by the slowest way into the host."""
+def _needed(start: StartUp) -> str:
+    """The rate of storage at which the start lasts a minute."""
     if start.weights_from == "host memory":
         return "none: no storage is read"
-    names = [phase.name for phase in phases(start) if phase.name in (FETCH, READ, STREAM)]
-    left = allowance(phases(start), names[0], GOAL_S) if len(names) == 1 else _left_for_two(start)
-    if left is None or left <= 0:
+    left = storage_allowance(start, goal_s=GOAL_S)
+    if not left:
         return "none would do: the rest takes longer"
     moved = sum(hop.moved_bytes for hop in hops(start) if hop.name != COPY)
     return format_decimal(average_rate(moved_bytes=moved, elapsed=left), "B/s")
-
-
-def _left_for_two(start: StartUp) -> float | None:
-    """Time left for fetch and read together: they follow each other, so one of them may have it all."""
-    return allowance(_emptied(phases(start), (FETCH,)), READ, GOAL_S)
 
 
 def _lines(start: StartUp, found: Schedule) -> list[str]:

@@ -99,9 +99,7 @@ every_rank = Problem(
     answer=_read,
     mistakes={
         "reads each byte once": lambda n: weights(n.model),
-        "counts the share of one rank": lambda n: startup.link_bytes(
-            checkpoint_bytes=weights(n.model), ranks=n.ranks
-        ),
+        "counts the share of one rank": lambda n: startup.link_bytes(checkpoint_bytes=weights(n.model), ranks=n.ranks),
         "counts one byte for a parameter": lambda n: _read(n) / 2,
         "adds a copy for the node": lambda n: _read(n) * (n.ranks + 1) / n.ranks,
     },
@@ -195,8 +193,6 @@ passing_on = Problem(
     hint="The first piece goes through all hops. The others follow at the pace of the slowest.",
     solution=lambda n: [
         f"One piece takes {', '.join(format_seconds(seconds) for seconds in _each(n))} on the three hops.",
-        working(
-            startup.pipelined_seconds, fill_seconds=sum(_each(n)), pieces=n.count, slowest_seconds=max(_each(n))
-        ),
+        working(startup.pipelined_seconds, fill_seconds=sum(_each(n)), pieces=n.count, slowest_seconds=max(_each(n))),
     ],
 )

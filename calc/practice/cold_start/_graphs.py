@@ -94,8 +94,8 @@ def _told(n: Numbers) -> str:
     return (
         f"A replica {image} and sets up its ranks in {n.ranks} s. After that it compiles ({n.compile} s) and captures "
         f"graphs ({n.capture} s). From the beginning, and beside all this, the node downloads the weights "
-        f"({n.download} s) and then reads them into host memory ({n.read} s). The copy to the GPUs ({COPY} s) needs the "
-        f"weights in host memory and the ranks. The warm-up ({WARM_UP} s) needs the copy and the graphs"
+        f"({n.download} s) and then reads them into host memory ({n.read} s). The copy to the GPUs ({COPY} s) needs "
+        f"the weights in host memory and the ranks. The warm-up ({WARM_UP} s) needs the copy and the graphs"
     )
 
 
@@ -146,9 +146,7 @@ slack = Problem(
     printed=AT_FIRST | {"compile": 70, "image": 35},
     choices=GRAPH,
     possible=lambda n: _start(n)["download"].slack_s > 0,
-    ask=lambda n: (
-        f"{_told(n)}. How many seconds longer may the download take without delaying the end of the warm-up?"
-    ),
+    ask=lambda n: f"{_told(n)}. How many seconds longer may the download take without delaying the end of the warm-up?",
     unit="s",
     answer=lambda n: _start(n)["download"].slack_s,
     mistakes={
@@ -178,7 +176,7 @@ lever = Problem(
     step=LEVERS,
     printed=AT_FIRST | {"download": 90, "times": 4},
     choices=GRAPH | {"times": (2, 3, 4, 10)},
-    possible=lambda n: 0 < _gain(n),
+    possible=lambda n: _gain(n) > 0,
     ask=lambda n: f"{_told(n)}. The download becomes {n.times} times as fast. How many seconds does the start gain?",
     unit="s",
     answer=_gain,

@@ -104,9 +104,9 @@ def _checklist(n: Numbers) -> list[str]:
         f"Compares the floor with the {n.goal} s allowed, and says what all other phases may take together.",
         "Finds the critical path before choosing a lever, and ranks levers by what they take off it.",
         "Keeps what is costly to make again: the image, the compiled code, the weights on the disk or in host memory.",
-        "Says what each of these costs: disks and memory that wait, caches that must match driver, GPU and version.",
+        "Says what each costs: disks and memory that wait, caches that must match driver, GPU and version.",
         "Lets ranks share the reading, and checks that the loader really does.",
-        "Counts the requests that queue during the start and says who waits: hold them, refuse them, or spare capacity.",
+        "Counts the requests that queue during a start and says who waits: hold, refuse, or keep spare capacity.",
         "Sets probes from measured starts, so that a slow start is not killed, and warms up before traffic comes.",
         "Watches time to ready by phase, cache hits of the compiled code, the share of printed rates that arrives.",
     ]
