@@ -1,0 +1,143 @@
+"""Practice of the chapter on continuous batching: every answer a second time, by small simulations."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from calc import practice
+
+
+def static(n) -> int:
+    """Step by step: a batch decodes until nobody in it is left."""
+    queue, steps = list(n.lengths), 0
+    while queue:
+        batch, queue = queue[: n.places], queue[n.places :]
+        while any(left > 0 for left in batch):
+            batch = [left - 1 for left in batch]
+            steps += 1
+    return steps
+
+
+def continuous(n) -> int:
+    """Step by step: places are refilled before each step."""
+    queue, running, steps = list(n.lengths), [], 0
+    while queue or running:
+        while queue and len(running) < n.places:
+            running.append(queue.pop(0))
+        running = [left - 1 for left in running if left > 1]
+        steps += 1
+    return steps
+
+
+def most_gain(n) -> Fraction:
+    """The worst static total over the best continuous one, batch by batch."""
+    left, total, batches = n.requests, n.requests * n.mean, 0
+    others = 0
+    while left > 0:
+        size = min(n.places, left)
+        others += size - 1
+        batches += 1
+        left -= size
+    return min(Fraction(total - others) / Fraction(total, n.places), Fraction(batches))
+
+
+def burst(n) -> Fraction:
+    free = [Fraction(0)] * n.places
+    waits = []
+    for _ in range(n.requests):
+        start = min(free)
+        free[free.index(start)] = start + Fraction(str(n.service))
+        waits.append(start)
+    return sum(waits) / n.requests
+
+
+def overtime(n) -> Fraction:
+    """Request k arrives at k/offered and starts at k/served; averaged over a steady stream by the middle one."""
+    middle = Fraction(n.offered * n.longer, 2)
+    return middle / n.served - middle / n.offered
+
+
+def expected(n) -> Fraction:
+    """Over all batches of long and short responses, if there are not too many of them."""
+    p = Fraction(n.percent, 100)
+    mean = p * n.long + (1 - p) * n.short
+    if n.places <= 8:
+        longest = Fraction(0)
+        for batch in product((True, False), repeat=n.places):
+            odds = math.prod((p if long else 1 - p) for long in batch)
+            longest += odds * (n.long if any(batch) else n.short)
+    else:  # by the number of long ones
+        longest = sum(
+            math.comb(n.places, k) * p**k * (1 - p) ** (n.places - k) * (n.long if k else n.short)
+            for k in range(n.places + 1)
+        )
+    return longest / mean
+
+
+def in_seconds(n) -> Fraction:
+    us = Fraction(n.prompt * n.prefill_us + (n.mean - 1) * n.decode_us)
+    step = Fraction(1000 * n.base_ms, n.places)
+    return (us + step * n.longest) / (us + step * n.mean)
+
+
+def pool(n) -> int:
+    positions = n.prompt
+    for _ in range(n.output - 1):  # the last token is never written
+        positions += 1
+    each = 0
+    while each * n.block < positions:
+        each += 1
+    running, free = 0, n.blocks
+    while running < n.places and free >= each:
+        running, free = running + 1, free - each
+    return running
+
+
+SECOND = {
+    "continuous_batching/static-steps": static,
+    "continuous_batching/continuous-steps": continuous,
+    "continuous_batching/idle-share": lambda n: 1 - Fraction(n.tokens, n.places * n.steps),
+    "continuous_batching/full-step": lambda n: Fraction(1000 * n.base_ms + n.rows * n.decode_us, 10**6),
+    "continuous_batching/join": lambda n: Fraction(
+        1000 * n.base_ms + n.rows * n.decode_us + n.prompt * n.prefill_us, 10**6
+    ),
+    "continuous_batching/most-gain": most_gain,
+    "continuous_batching/burst": burst,
+    "continuous_batching/overtime": overtime,
+    "continuous_batching/pool": pool,
+    "continuous_batching/expected": expected,
+    "continuous_batching/seconds": in_seconds,
+}
+PROBLEMS = practice.problems("continuous_batching")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("continuous_batching/shared-server").checklist()) >= 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_shared_server_keeps_its_promise_without_prompts(seed):
+    """The design question says that a full step has room left, and how many requests would use it up."""
+    n = PROBLEMS["continuous_batching/shared-server"].draw(seed)
+    full = n.base_ms + Fraction(n.places * n.decode_us, 1000)
+    assert full < n.token_ms
+    rows = (n.token_ms - n.base_ms) * 1000 // n.decode_us
+    solution = str(practice.problem("continuous_batching/shared-server", seed).solution())
+    assert f"leave room for {rows:,} decoding" in solution
