@@ -166,7 +166,7 @@ shared_server = Problem(
     ],
     solution=lambda n: [
         f"With all places decoding a token takes {significant(_token_ms(n))} ms; {n.token_ms} ms leave room for "
-        f"{format_count(int((n.token_ms - n.base_ms) / (n.decode_us / 1e3)))} decoding requests and no prompt.",
+        f"{format_count((n.token_ms - n.base_ms) * 1000 // n.decode_us)} decoding requests and no prompt.",
         f"Within the promise a step that holds every place has {significant(max(n.token_ms - _token_ms(n), 0))} ms "
         f"left for prompts, and a prompt of {counted(n.job_prompt, 'token')} does not fit in them whole.",
         "So the job's prompts are cut to that size, and its requests wait outside until places are free of chats.",
