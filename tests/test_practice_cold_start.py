@@ -92,18 +92,6 @@ def test_answer_equals_second_derivation(id):
         assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
 
 
-def test_the_printed_log_is_a_published_load():
-    """ServerlessLLM, benchmarks/results/h100_2025: Llama-3.1-8B by safetensors, and its bytes."""
-    n = PROBLEMS["cold_start/from-a-log"].draw(0)
-    (load,) = [
-        row for row in load_json("startup.json")["loads"]["rows"] if (row["model"], row["loader"], row["test"])
-        == ("llama-3.1-8b", "safetensors", "random")
-    ]  # fmt: skip
-    assert n.seconds == round(load["mean_s"], 3)
-    assert n.gib == round(weight_bytes("llama-3.1-8b") / 2**30, 1)
-    assert PROBLEMS["cold_start/from-a-log"].answer(n) == pytest.approx(0.123, abs=0.001)
-
-
 def test_a_faster_download_may_gain_less_than_it_saves():
     problem = PROBLEMS["cold_start/lever"]
     saved = [n.download - n.download / n.times for n in map(problem.draw, range(60))]

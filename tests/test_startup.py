@@ -448,7 +448,7 @@ def test_a_recorded_start_is_read(tmp_path):
     one, two = startup.read_starts(written(tmp_path / "x.jsonl.gz", *rows))
     assert (one.state, one.repeat, one.cached_share, one.total_s) == ("all warm", 0, 0.5, 12.5)
     assert one.phases == {"server imported": 4.0, "weights loaded": 5.0, "first token": 3.5}
-    assert one.parts == {"imports": 4.0, "weights": 5.0, "first answer": 3.5}
+    assert one.parts == {"imports": 4.0, "weights": 5.0, "engine, server": 3.5}
     summary = startup.by_state([one, two])["all warm"]
     assert summary["total"] == startup.Spread(18.75, 12.5, 25.0, 2)
     assert summary["weights"] == startup.Spread(7.5, 5.0, 10.0, 2)

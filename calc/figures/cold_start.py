@@ -9,7 +9,7 @@ from calc.startup import Schedule, Spread
 from calc.units import format_seconds, significant
 
 PALE = "#c9c9c9"
-PART_COLORS = (GREY, PURPLE, ORANGE, BLUE, GREEN, PALE)
+PART_COLORS = (GREY, PURPLE, GREEN, ORANGE, PALE, BLUE)
 ROOM = 0.05  # of the width: the narrowest piece that its own label fits in
 
 

@@ -36,9 +36,10 @@ from calc.startup._recording import (
     recording,
     spread,
 )
-from calc.startup._start import ORDERS, WEIGHT_PHASES, WEIGHTS_FROM, Hop, StartUp, hops, phases, stream_seconds
+from calc.startup._start import COPY, ORDERS, WEIGHT_PHASES, WEIGHTS_FROM, Hop, StartUp, hops, phases, stream_seconds
 
 __all__ = [
+    "COPY",
     "ORDERS",
     "PARTS",
     "PLACES",

@@ -20,19 +20,19 @@ _MADE_BY = "recording of starts in data/measured, schema 1, made by `make measur
 # The mark at which a phase of vLLM's start is over → the part of the start that it belongs to
 PARTS = {
     "server imported": "imports",
-    "configuration read": "imports",
+    "configuration read": "model inspected",
     "engine core imported": "imports",
-    "worker joined": "set-up",
-    "weights asked for": "set-up",
+    "worker joined": "worker",
+    "weights asked for": "worker",
     "weights loaded": "weights",
-    "warm-up begun": "layout",
-    "cache laid out": "layout",
+    "warm-up begun": "engine, server",
     "warm-up done": "compile, warm-up",
+    "cache laid out": "engine, server",
     "engine ready": "engine, server",
     "server listening": "engine, server",
     "healthy": "engine, server",
-    "first request sent": "first answer",
-    "first token": "first answer",
+    "first request sent": "engine, server",
+    "first token": "engine, server",
 }
 
 

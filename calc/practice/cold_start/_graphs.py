@@ -224,7 +224,7 @@ faster_storage = Problem(
     possible=lambda n: _rest(n) + 3 < n.goal < _rest(n) + n.weights - 3,
     ask=lambda n: (
         f"One after another, a start sets up for {n.setup} s, loads weights for {n.weights} s, compiles for "
-        f"{n.compile} s and captures graphs for {n.capture} s. It shall take {n.goal} s. How many times as fast must "
+        f"{n.compile} s and captures graphs for {n.capture} s. It should take {n.goal} s. How many times as fast must "
         "the loading become, if nothing else changes?"
     ),
     unit="x",

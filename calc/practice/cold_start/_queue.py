@@ -27,9 +27,9 @@ def _waiting(n: Numbers) -> dict[str, float]:
 
 
 def _told(n: Numbers) -> str:
-    running = "One replica runs" if n.replicas == 1 else f"{n.replicas} replicas run"
+    running = "One replica runs, good" if n.replicas == 1 else f"{n.replicas} replicas run, each good"
     return (
-        f"{running}, each good for {n.each} requests a second. From one moment on, {n.arrive} requests a second "
+        f"{running} for {n.each} requests a second. From one moment on, {n.arrive} requests a second "
         f"arrive, and a further replica is started at once. It is ready after {n.start} s"
     )
 
@@ -39,7 +39,7 @@ waiting = Problem(
     title="Who waits for the new replica",
     level=2,
     step=QUEUE,
-    printed={"arrive": 7, "each": 4, "replicas": 1, "start": 150},
+    printed={"arrive": 9, "each": 4, "replicas": 2, "start": 150},
     choices=TRAFFIC,
     possible=lambda n: n.arrive > _served(n),
     ask=lambda n: f"{_told(n)}. How many requests wait at that moment, taken as a flow?",
@@ -70,7 +70,7 @@ drained = Problem(
     title="Until the queue is gone",
     level=3,
     step=QUEUE,
-    printed={"arrive": 7, "each": 4, "replicas": 1, "start": 240},
+    printed={"arrive": 5, "each": 3, "replicas": 1, "start": 240},
     choices=TRAFFIC,
     possible=lambda n: _served(n) < n.arrive < _served(n, more=1),
     ask=lambda n: f"{_told(n)}. How long after it is ready is the queue worked off, taken as a flow?",
