@@ -10,7 +10,7 @@ from calc.models import load
 from calc.panel import Panel, Row
 from calc.quantization import stored
 from calc.startup._formulas import average_rate
-from calc.startup._graph import Schedule, cuts, schedule
+from calc.startup._graph import ROUNDING, Schedule, cuts, schedule
 from calc.startup._levers import storage_allowance
 from calc.startup._start import COPY, ORDERS, WEIGHT_PHASES, StartUp, hops, phases
 from calc.units import UNITS, CalcError, format_bytes, format_decimal, format_seconds, plain, significant
@@ -95,6 +95,7 @@ def startup_panel(
     weights_s = sum(timed.seconds for timed in moving)
     gain = cuts(steps)
     weights_gain = found.total_s - _without_weights(start)
+    weights_gain = weights_gain if weights_gain > ROUNDING * found.total_s else 0.0
     best = gain[0]
     rows = [
         Row("Weights", format_bytes(start.checkpoint_bytes)),
@@ -114,7 +115,7 @@ def _without_weights(start: StartUp) -> float:
 
 
 def _added(seconds: float) -> str:
-    return "nothing" if seconds <= 0 else format_seconds(seconds)
+    return format_seconds(seconds) if seconds else "nothing"
 
 
 def _needed(start: StartUp) -> str:
@@ -142,7 +143,7 @@ def _lines(start: StartUp, found: Schedule) -> list[str]:
 
 def _meaning(found: Schedule, weights_gain: float, weights_s: float) -> str:
     share = f"{significant(100 * weights_gain / found.total_s, 2)}%"
-    if weights_gain <= 0:
+    if not weights_gain:
         said = f"The weights take {format_seconds(weights_s)} and add nothing: the start is as long without them."
     else:
         said = f"Without moving weights at all the start would be {share} shorter. No faster disk gains more than that."
