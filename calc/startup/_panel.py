@@ -25,6 +25,7 @@ PLACES = {
     "host memory": ("host memory", False),
 }
 _OTHER_S = 10.0  # cache layout, warm-up and health check together
+_SAID = {"rank set-up": "set-up", "cache layout": "the rest"}  # what the panel's inputs hold together
 
 
 def startup_panel(
@@ -103,7 +104,7 @@ def startup_panel(
         Row("The start", format_seconds(found.total_s), keep=True),
         Row("What the weights add to it", _added(weights_gain)),
         Row("The weights could come later by", format_seconds(max(timed.slack_s for timed in moving))),
-        Row("Halve this first", f"{best.name}: {format_seconds(best.halved_s)} off the start"),
+        Row("Halve this first", f"{_SAID.get(best.name, best.name)}: {format_seconds(best.halved_s)} off the start"),
         Row("Storage that a minute would take", _needed(start), keep=True),
     ]
     return Panel(tuple(rows), tuple(_lines(start, found)), _meaning(found, weights_gain, weights_s), _LEFT_OUT)
@@ -136,7 +137,7 @@ def _lines(start: StartUp, found: Schedule) -> list[str]:
     ]
     if start.streamed:
         lines.append("The hops work at the same time, so the slowest counts, and a first piece.")
-    parts = [f"{name} {format_seconds(found[name].seconds)}" for name in found.path if found[name].seconds]
+    parts = [f"{_SAID.get(n, n)} {format_seconds(found[n].seconds)}" for n in found.path if found[n].seconds]
     lines.append(f"The longest path: {' + '.join(parts)} = {format_seconds(found.total_s)}")
     return lines
 
@@ -147,7 +148,7 @@ def _meaning(found: Schedule, weights_gain: float, weights_s: float) -> str:
         said = f"The weights take {format_seconds(weights_s)} and add nothing: the start is as long without them."
     else:
         said = f"Without moving weights at all the start would be {share} shorter. No faster disk gains more than that."
-    minute = "It lasts no longer than a minute." if found.total_s <= GOAL_S else "It lasts longer than a minute."
+    minute = f"The start lasts {'no longer' if found.total_s <= GOAL_S else 'longer'} than a minute."
     return f"{said} {minute}"
 
 
