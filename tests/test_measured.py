@@ -31,6 +31,33 @@ def test_folder_is_small_and_its_readme_names_every_file_and_the_rule() -> None:
     assert recording.RULE in text
 
 
+def seen(header: dict, rows: list[dict]) -> str:
+    """The line of the README's table on what a recording saw: accepted and rejected repeats, noise, a late client."""
+    late = [row["sent_us"] - row["due_us"] for row in rows if row["kind"] == "request"]
+    share = header["foreign_share"]
+    accepted = sum(row["kind"] == "run" and row["accepted"] for row in rows)
+    cells = (
+        f"`{header['name']}`",
+        header["date"],
+        str(accepted),
+        str(header["rejected"]),
+        f"{100 * share['median']:.1f}%, {100 * share['max']:.1f}%",
+        f"{max(late) / 1000:.1f} ms" if late else "no requests",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.partition(".")[0])
+def test_the_readme_says_what_was_seen_and_on_which_machine(path: Path) -> None:
+    header, rows = recording.read(path)
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert seen(header, rows) in text.splitlines(), seen(header, rows)
+    machine = header["machine"]
+    assert f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB" in text
+    assert machine["kernel"] in text
+    assert all(f"{name} {version}" in text for name, version in header["versions"].items())
+
+
 def small_recording() -> tuple[dict, list[dict]]:
     """Three accepted repeats of two requests behind a gateway, by hand; the second finds a block cached."""
     kinds = {int: 1, str: "x", float: 0.05, bool: True, dict: {}}
