@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import pstdev
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, Picture, boxes, canvas, picture
 from calc.units import format_seconds, significant
@@ -34,12 +35,10 @@ def parts_of_requests(*, requests: Sequence[Sequence[float]], names: Sequence[st
         axes.text(0.02, 0.95 - 0.11 * line, name, color=color, transform=axes.transAxes, va="top", weight="bold")
     axes.set(xlim=(0, len(ordered)), ylim=(0, 1.04 * max(bottoms)))
     axes.set(xlabel="requests, fastest first", ylabel="time to first token, ms")
-    slow, usual = ordered[-1], ordered[len(ordered) // 2]
-    grown = max(range(len(names)), key=lambda part: slow[part] - usual[part])
+    widest = max(range(len(names)), key=lambda part: pstdev(request[part] for request in ordered))
     alt = (
-        f"{len(ordered)} requests in columns by length, from {format_seconds(sum(ordered[0]))} to "
-        f"{format_seconds(sum(slow))}. From the middle one to the slowest, the part that grows most is "
-        f"{names[grown]}."
+        f"{len(ordered)} requests in columns by length, from {format_seconds(round(sum(ordered[0]), 6))} to "
+        f"{format_seconds(round(sum(ordered[-1]), 6))}. The part that varies most is {names[widest]}."
     )
     return picture(figure, alt=alt, caption=caption)
 

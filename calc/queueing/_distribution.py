@@ -297,7 +297,7 @@ def mg1_waits(*, arrival_rate: float, service: Distribution, horizon_s: float, r
 
     References
     ----------
-    Asmussen, "Applied Probability and Queues", 2nd edition, Springer 2003, chapter VIII.5, for the geometric
+    Asmussen, "Applied Probability and Queues", 2nd edition, Springer 2003, for the geometric
     sum; the recursion is Panjer's, ASTIN Bulletin 12(1), 1981.
 
     Examples

@@ -361,7 +361,7 @@ def mg1_wait(*, arrival_rate, service_s, service_scv):
 
     References
     ----------
-    Kleinrock, "Queueing Systems, Volume 1: Theory", Wiley 1975, section 5.6.
+    Kleinrock, "Queueing Systems, Volume 1: Theory", Wiley 1975.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from calc.panel import Panel, Row
 from calc.queueing._budget import mixed_seconds
 from calc.queueing._checks import Unstable
 from calc.queueing._compose import Composed, compose, fewest_replicas, prefill_times, typical_lengths
-from calc.queueing._formulas import mg1_wait, utilization
+from calc.queueing._formulas import mg1_wait
 from calc.queueing._service import Service, mixture, recorded
 from calc.sources import load_json
 from calc.units import CalcError, counted, format_count, format_seconds, significant
@@ -78,7 +78,6 @@ def first_token_panel(
     ]
     lines = [
         working(mixed_seconds, warm_share=share, cold_s=recorded(cold).mean_s, warm_s=recorded(warm).mean_s).text,
-        working(utilization, arrival_rate=each, service_s=service.mean_s, servers=1).text,
     ]
     try:
         replica = compose(arrival_rate=each, horizons=FAR, **parts)

@@ -195,7 +195,7 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES, confidence: 
 
     References
     ----------
-    Law, "Simulation Modeling and Analysis", 5th edition, McGraw-Hill 2015, section 9.5.3.
+    Law, "Simulation Modeling and Analysis", 5th edition, McGraw-Hill 2015, on batch means.
 
     Examples
     --------
