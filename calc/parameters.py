@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, fields
 
-from calc.models import DenseMLP, FullAttention, LatentAttention, MixtureOfExperts, ModelGeometry
+from calc.models import (
+    DenseMLP,
+    FullAttention,
+    GatedDeltaNet,
+    IndexedLatentAttention,
+    LatentAttention,
+    Mamba2,
+    MixtureOfExperts,
+    ModelGeometry,
+)
 from calc.units import CalcError, dimensions, format_count
 
 # --- formulas ------------------------------------------------------------------------------------
@@ -156,6 +165,39 @@ def latent_query_parameters(*, hidden, query_heads, query_rank, rope_dim, nope_d
     return latent_query_parameters
 
 
+@dimensions("count", hidden="count", query_rank="count", index_heads="count", index_dim="count")
+def indexer_parameters(*, hidden, query_rank, index_heads, index_dim):
+    """Parameters of one layer's indexer, which picks the positions that a sparse attention looks at.
+
+    Its heads' queries come from the compressed query; they share one key, with a norm of scale and shift; and the
+    hidden state gives each head a weight.
+
+    Parameters
+    ----------
+    hidden : int
+        Width of the hidden state.
+    query_rank : int
+        Width the query is compressed to.
+    index_heads, index_dim : int
+        Heads of the indexer, and elements of a query and of the key.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    DeepSeek-V3.2's layer:
+
+    >>> indexer_parameters(hidden=7168, query_rank=1536, index_heads=64, index_dim=128)
+    13959424
+    """
+    queries = query_rank * index_heads * index_dim
+    key = hidden * index_dim + 2 * index_dim
+    indexer_parameters = queries + key + hidden * index_heads
+    return indexer_parameters
+
+
 @dimensions("count", hidden="count", intermediate="count", matrices="count")
 def mlp_parameters(*, hidden, intermediate, matrices=3):
     """Parameters of one feed-forward network, or of one expert.
@@ -196,6 +238,10 @@ class ParameterCount:
     attention : int
         Everything inside the attention: projections, their biases, norms on queries, keys and latents,
         sinks.
+    indexer : int
+        What picks the positions that a sparse attention looks at.
+    recurrent : int
+        Recurrent layers: projections, convolution, gates and inner norm.
     mlp : int
         Feed-forward networks that every token goes through, shared experts not included.
     routed_experts : int
@@ -215,6 +261,8 @@ class ParameterCount:
 
     embedding: int = 0
     attention: int = 0
+    indexer: int = 0
+    recurrent: int = 0
     mlp: int = 0
     routed_experts: int = 0
     shared_experts: int = 0
@@ -303,8 +351,20 @@ def _mixer(model: ModelGeometry, mixer: object) -> dict[str, int]:
             return {}
         case FullAttention():
             return {"attention": _attention(model.hidden, mixer)}
+        case IndexedLatentAttention():
+            own = indexer_parameters(
+                hidden=model.hidden,
+                query_rank=mixer.query_rank,
+                index_heads=mixer.index_heads,
+                index_dim=mixer.index_dim,
+            )
+            return {"attention": _latent_attention(model.hidden, mixer), "indexer": mixer.own_index * own}
         case LatentAttention():
             return {"attention": _latent_attention(model.hidden, mixer)}
+        case GatedDeltaNet():
+            return {"recurrent": _delta_net(model.hidden, mixer)}
+        case Mamba2():
+            return {"recurrent": _mamba2(model.hidden, mixer)}
     raise CalcError(f"{model.name}: the parameters of a layer of type {type(mixer).__name__} are not counted")
 
 
@@ -313,7 +373,8 @@ def _attention(hidden: int, a: FullAttention) -> int:
     projections = attention_parameters(
         hidden=hidden, query_heads=a.query_heads, kv_heads=a.kv_heads, key_dim=a.key_dim, value_dim=a.value_dim
     )
-    biases = a.qkv_bias * (queries + keys + values) + a.output_bias * hidden
+    projections += a.output_gate * hidden * queries - a.values_are_keys * hidden * values
+    biases = a.qkv_bias * ((1 + a.output_gate) * queries + keys + values) + a.output_bias * hidden
     norms = {"none": 0, "head": 2 * a.key_dim, "full": queries + keys}[a.qk_norm]
     return projections + biases + norms + a.sinks * a.query_heads
 
@@ -328,6 +389,18 @@ def _latent_attention(hidden: int, a: LatentAttention) -> int:
     return queries + latents + a.bias * ((a.query_rank or 0) + a.latent_dim + a.rope_dim + hidden)
 
 
+def _delta_net(hidden: int, d: GatedDeltaNet) -> int:
+    values = d.value_heads * d.value_dim
+    into = hidden * (d.channels + values + 2 * d.value_heads)  # queries, keys, values; a gate; decay and step
+    return into + d.conv_kernel * d.channels + 2 * d.value_heads + d.value_dim + values * hidden
+
+
+def _mamba2(hidden: int, m: Mamba2) -> int:
+    into, out = m.inner + m.channels + m.heads, m.inner * hidden  # a gate; the convolution's input; the step
+    convolution = (m.conv_kernel + m.conv_bias) * m.channels
+    return hidden * into + convolution + 3 * m.heads + m.inner + out + m.bias * (into + hidden)
+
+
 def _feed_forward(hidden: int, mlp: DenseMLP | MixtureOfExperts | None) -> dict[str, int]:
     if mlp is None:
         return {}
@@ -335,12 +408,15 @@ def _feed_forward(hidden: int, mlp: DenseMLP | MixtureOfExperts | None) -> dict[
     if isinstance(mlp, DenseMLP):
         biases = mlp.bias * ((matrices - 1) * mlp.intermediate + hidden)
         return {"mlp": mlp_parameters(hidden=hidden, intermediate=mlp.intermediate, matrices=matrices) + biases}
-    expert = mlp_parameters(hidden=hidden, intermediate=mlp.expert_intermediate, matrices=matrices)
+    width = mlp.latent_dim or hidden
+    expert = mlp_parameters(hidden=width, intermediate=mlp.expert_intermediate, matrices=matrices)
     expert += mlp.expert_bias * ((matrices - 1) * mlp.expert_intermediate + hidden)
     shared = mlp_parameters(hidden=hidden, intermediate=mlp.shared_intermediate, matrices=matrices)
+    beside = mlp_parameters(hidden=hidden, intermediate=mlp.dense_intermediate, matrices=matrices)
     return {
+        "mlp": beside + 2 * hidden * mlp.latent_dim,
         "routed_experts": mlp.experts * expert,
         "resting_experts": (mlp.experts - mlp.experts_per_token) * expert,
         "shared_experts": shared + mlp.shared_gate * hidden,
-        "router": mlp.experts * (hidden + mlp.router_bias),
+        "router": mlp.experts * (hidden + mlp.router_bias) + mlp.scaled_router * (hidden + mlp.experts),
     }

@@ -8,7 +8,7 @@ from calc.attention._formulas import copies
 from calc.attention._variants import KINDS, main_mixer, multi_head, sharing, with_kv_heads
 from calc.hardware import accelerator
 from calc.kv_cache import formula_of, layout, resident_bytes, resident_positions
-from calc.models import FixedState, LatentAttention, ModelGeometry, load
+from calc.models import LatentAttention, ModelGeometry, RecurrentState, load
 from calc.panel import Panel, Row
 from calc.roofline import compute_share, flop_of, intensity_of, machine_balance
 from calc.units import CalcError, counted, format_bytes, format_count, format_decimal, plain, significant
@@ -49,7 +49,7 @@ def attention_panel(
     geometry = _with_heads(load(model), heads)
     positions = plain("attention_panel", "positions", positions, "count>0")
     whole, rank = (layout(geometry, element=element, ranks=n) for n in (1, ranks))
-    kinds = [(mixer, layers) for mixer, layers in geometry.kinds() if not isinstance(mixer, FixedState | None)]
+    kinds = [(mixer, layers) for mixer, layers in geometry.kinds() if not isinstance(mixer, RecurrentState | None)]
     mixer = main_mixer(geometry, latent=isinstance(kinds[0][0], LatentAttention))
     chip = accelerator(accelerator_slug)
     balance = machine_balance(peak=chip.peak("bf16").value, bandwidth=chip.bandwidth.value)

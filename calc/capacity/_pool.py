@@ -13,7 +13,7 @@ from calc.capacity._formulas import (
     printed_tokens,
     window_request_blocks,
 )
-from calc.models import FixedState, FullAttention, LatentAttention, ModelGeometry, WindowAttention
+from calc.models import FullAttention, LatentAttention, ModelGeometry, RecurrentState, WindowAttention
 from calc.units import CalcError
 
 
@@ -170,11 +170,11 @@ def pool(
     """
     cache = kv_cache.layout(model, element=element, ranks=ranks)
     mixers = [mixer for mixer, _ in model.kinds() if mixer is not None]
-    size = dict(zip(mixers, cache.kinds, strict=True))
+    size = dict(zip(mixers, cache.kinds, strict=False))  # an indexer's own keys come after the mixers
     if {type(m) for m in mixers} > {LatentAttention}:
         raise CalcError(f"{model.name}: latent layers beside others have no common block")
-    states = [size[m].fixed_bytes for m in mixers if isinstance(m, FixedState)]
-    growing = [m for m in mixers if not isinstance(m, FixedState)]
+    states = [size[m].fixed_bytes for m in mixers if isinstance(m, RecurrentState)]
+    growing = [m for m in mixers if not isinstance(m, RecurrentState)]
     if states and growing:
         token_bytes = max(size[m].bytes_per_position for m in growing)
         block_tokens = hybrid_block_tokens(state_bytes=max(states), token_bytes=token_bytes, multiple=kernel_multiple)

@@ -121,7 +121,7 @@ def latent_bytes_per_position(*, layers, latent_dim, rope_dim, element_bytes):
     Notes
     -----
     Valid for engines that cache the latent. One that expands it into ordinary heads stores the full
-    keys and values instead. A sparse indexer's own cache is not counted.
+    keys and values instead. A sparse indexer's own cache is counted by `index_bytes_per_position`.
 
     References
     ----------
@@ -134,6 +134,80 @@ def latent_bytes_per_position(*, layers, latent_dim, rope_dim, element_bytes):
     """
     latent_bytes_per_position = layers * (latent_dim + rope_dim) * element_bytes
     return latent_bytes_per_position
+
+
+@dimensions("byte", layers="count", latent_dim="count", rope_dim="count", element_bytes="byte", rope_bytes="byte")
+def mixed_latent_bytes_per_position(*, layers, latent_dim, rope_dim, element_bytes, rope_bytes):
+    """Cache bytes that one token leaves behind where the latent and its rotary key are stored in different types.
+
+    Parameters
+    ----------
+    layers : int
+        Latent-attention layers.
+    latent_dim, rope_dim : int
+        Elements of the shared latent and of the shared rotary key.
+    element_bytes : float
+        Bytes per element of the latent, its scales included.
+    rope_bytes : float
+        Bytes per element of the rotary key.
+
+    Returns
+    -------
+    int or float
+        Bytes per position.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative, not finite, or a count is not whole.
+
+    Notes
+    -----
+    The format that vLLM gives sparse latent attention with an fp8 cache (``data/sparse_cache.json``).
+
+    Examples
+    --------
+    >>> mixed_latent_bytes_per_position(layers=1, latent_dim=512, rope_dim=64, element_bytes=1 + 4 / 128, rope_bytes=2)
+    656.0
+    """
+    mixed_latent_bytes_per_position = layers * (latent_dim * element_bytes + rope_dim * rope_bytes)
+    return mixed_latent_bytes_per_position
+
+
+@dimensions("byte", layers="count", index_dim="count", element_bytes="byte")
+def index_bytes_per_position(*, layers, index_dim, element_bytes):
+    """Cache bytes that one token leaves behind for a sparse attention's indexer: one key for all its heads.
+
+    Parameters
+    ----------
+    layers : int
+        Layers that have an indexer.
+    index_dim : int
+        Elements of its key (``index_head_dim``).
+    element_bytes : float
+        Bytes per element, its scales included.
+
+    Returns
+    -------
+    int or float
+        Bytes per position.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative, not finite, or a count is not whole.
+
+    Notes
+    -----
+    Kept on every rank, like the latent.
+
+    Examples
+    --------
+    >>> index_bytes_per_position(layers=61, index_dim=128, element_bytes=1 + 4 / 128)
+    8052.0
+    """
+    index_bytes_per_position = layers * index_dim * element_bytes
+    return index_bytes_per_position
 
 
 @dimensions("byte", element_bytes="byte", scale_bytes="byte", group="count>0")

@@ -9,15 +9,24 @@ from calc.kv_cache._formulas import (
     block_bytes,
     blocks,
     bytes_per_position,
+    index_bytes_per_position,
     kv_heads_per_rank,
     latent_bytes_per_position,
+    mixed_latent_bytes_per_position,
     positions_written,
     resident_positions,
     scaled_element_bytes,
     sequence_bytes,
     unequal_bytes_per_position,
 )
-from calc.models import FixedState, FullAttention, LatentAttention, ModelGeometry, WindowAttention
+from calc.models import (
+    FullAttention,
+    IndexedLatentAttention,
+    LatentAttention,
+    ModelGeometry,
+    RecurrentState,
+    WindowAttention,
+)
 from calc.sources import load_json
 from calc.units import CalcError, format_bytes, format_count, plain
 
@@ -48,7 +57,7 @@ class KindBytes:
     Attributes
     ----------
     kind : str
-        "full", "window", "latent" or "state".
+        "full", "window", "chunk", "latent", "indexer" or "state".
     layers : int
         Layers of this kind.
     bytes_per_position : float
@@ -181,8 +190,10 @@ def layout(model: ModelGeometry, *, element: str = "bf16", ranks: int = 1, remai
     if remainder == "refuse":
         _check_ranks(model, ranks)
     mixers = [(mixer, count) for mixer, count in model.kinds() if mixer is not None]
-    kinds = tuple(_kind_bytes(mixer, count, element, ranks) for mixer, count in mixers)
-    return CacheLayout(model.name, element, ranks, kinds)
+    own = ELEMENTS.get(model.element or "", ELEMENTS["bf16"])  # the model's type, for state that isn't the cache's
+    kinds = [_kind_bytes(mixer, count, element, ranks, max(own.element_bytes, 2)) for mixer, count in mixers]
+    kinds += [_index_bytes(mixer, count) for mixer, count in mixers if _has_index(mixer)]
+    return CacheLayout(model.name, element, ranks, tuple(kinds))
 
 
 def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> tuple[Callable, dict]:
@@ -218,6 +229,9 @@ def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> t
     ('latent_bytes_per_position', 70272)
     """
     stored, scales = element_of(element), 1  # scales in a group of elements
+    if isinstance(mixer, IndexedLatentAttention) and element in (rule := _sparse("latent"))["elements"]:
+        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim, "rope_bytes": rule["rope_bytes"]}
+        return mixed_latent_bytes_per_position, {"layers": layers, **widths, "element_bytes": _with_scales(rule)}
     if isinstance(mixer, LatentAttention):
         widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
         function, group = latent_bytes_per_position, mixer.latent_dim + mixer.rope_dim
@@ -238,10 +252,29 @@ def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> t
     return function, {"layers": layers, **widths, "element_bytes": size}
 
 
-def _kind_bytes(mixer: object, layers: int, element: str, ranks: int) -> KindBytes:
-    if isinstance(mixer, FixedState):
-        default = element_of(element).element_bytes
-        size = sum(p.elements // ranks * (p.element_bytes or default) for p in mixer.parts)
+def _sparse(part: str) -> dict:
+    """How an engine stores a part of sparse latent attention's cache."""
+    return load_json("sparse_cache.json")[part]
+
+
+def _with_scales(rule: dict) -> float:
+    return scaled_element_bytes(**{name: rule[name] for name in ("element_bytes", "scale_bytes", "group")})
+
+
+def _has_index(mixer: object) -> bool:
+    return isinstance(mixer, IndexedLatentAttention) and mixer.own_index
+
+
+def _index_bytes(mixer: IndexedLatentAttention, layers: int) -> KindBytes:
+    """The indexer's keys, in a format of their own whatever the cache's element type."""
+    size = _with_scales(_sparse("indexer"))
+    one = index_bytes_per_position(layers=1, index_dim=mixer.index_dim, element_bytes=size)
+    return KindBytes("indexer", layers, round(one, 6))
+
+
+def _kind_bytes(mixer: object, layers: int, element: str, ranks: int, own_bytes: float) -> KindBytes:
+    if isinstance(mixer, RecurrentState):
+        size = sum(part.elements * (part.element_bytes or own_bytes) for part in mixer.on_rank(ranks))
         return KindBytes("state", layers, 0, fixed_bytes=size)
     function, arguments = formula_of(mixer, layers=1, element=element, ranks=ranks)
     window = mixer.window if isinstance(mixer, WindowAttention) else None
@@ -251,8 +284,8 @@ def _kind_bytes(mixer: object, layers: int, element: str, ranks: int) -> KindByt
 
 def _obstacle(model: ModelGeometry, mixer: object, ranks: int) -> str:
     """Why engines refuse to load this kind of layer on so many ranks; empty if they don't."""
-    if isinstance(mixer, FixedState):
-        return next((f"{p.elements} state elements don't divide" for p in mixer.parts if p.elements % ranks), "")
+    if isinstance(mixer, RecurrentState):
+        return next((f"its recurrent layers have {n} parts that don't divide" for n in mixer.divides if n % ranks), "")
     if mixer.query_heads % ranks:
         return f"its {mixer.query_heads} query heads don't divide"
     heads = 1 if isinstance(mixer, LatentAttention) else mixer.kv_heads
@@ -288,10 +321,11 @@ def in_words(model: ModelGeometry) -> str:
 
 
 def _kept(mixer: object) -> str:
-    if isinstance(mixer, FixedState):
+    if isinstance(mixer, RecurrentState):
         return "nothing (a fixed state)"
     if isinstance(mixer, LatentAttention):
-        return f"one latent of {mixer.latent_dim} elements and one rotary key of {mixer.rope_dim}"
+        index = f", and an indexer's key of {mixer.index_dim}" if _has_index(mixer) else ""
+        return f"one latent of {mixer.latent_dim} elements and one rotary key of {mixer.rope_dim}{index}"
     if mixer.key_dim == mixer.value_dim:
         widths = f"a key and a value of {mixer.key_dim} elements"
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calc.kv_cache._formulas import positions_written, resident_positions, sequences_that_fit
 from calc.kv_cache._layout import formula_of, layout, present_bytes, room_to_finish_bytes
-from calc.models import FixedState, WindowAttention, load
+from calc.models import RecurrentState, WindowAttention, load
 from calc.panel import Panel, Row
 from calc.units import UNITS, format_bytes, format_count, plain, significant
 from calc.working import exact, working
@@ -63,7 +63,7 @@ def cache_panel(
         meaning += f" {geometry.name} was made for {format_count(geometry.max_positions)} positions; this is more."
     lines = [working(positions_written, prompt=prompt, generated=generated).text]
     for mixer, layers in geometry.kinds():
-        if not isinstance(mixer, FixedState | None):
+        if not isinstance(mixer, RecurrentState | None):
             lines += _kind_working(mixer, layers, element, ranks, positions_written(prompt=prompt, generated=generated))
     lines.append(f"The request holds {exact(now, 'byte')} now and {exact(now + room, 'byte')} at its end{where}.")
     return Panel(tuple(rows), tuple(lines), meaning, _LEFT_OUT)

@@ -4,25 +4,35 @@ from calc.models.catalogue import catalogue, load
 from calc.models.fields import ConfigError, UnsupportedArchitecture, parse
 from calc.models.geometry import ModelGeometry
 from calc.models.layers import (
+    ChunkAttention,
     DenseMLP,
     FixedState,
     FullAttention,
+    GatedDeltaNet,
+    IndexedLatentAttention,
     LatentAttention,
     Layer,
+    Mamba2,
     MixtureOfExperts,
+    RecurrentState,
     StatePart,
     WindowAttention,
 )
 
 __all__ = [
+    "ChunkAttention",
     "ConfigError",
     "DenseMLP",
     "FixedState",
     "FullAttention",
+    "GatedDeltaNet",
+    "IndexedLatentAttention",
     "LatentAttention",
     "Layer",
+    "Mamba2",
     "MixtureOfExperts",
     "ModelGeometry",
+    "RecurrentState",
     "StatePart",
     "UnsupportedArchitecture",
     "WindowAttention",

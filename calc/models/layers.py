@@ -6,7 +6,7 @@ A kind that is new to the library becomes one more class here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 
@@ -27,6 +27,10 @@ class FullAttention:
         element of all heads).
     sinks : bool
         Whether each query head learns a sink logit.
+    output_gate : bool
+        Whether the query projection is twice as wide, its second half gating the heads' output.
+    values_are_keys : bool
+        Whether one projection gives keys and values. Both are cached all the same.
     """
 
     kind: ClassVar[str] = "full"
@@ -39,6 +43,8 @@ class FullAttention:
     output_bias: bool = False
     qk_norm: str = "none"
     sinks: bool = False
+    output_gate: bool = False
+    values_are_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +60,16 @@ class WindowAttention(FullAttention):
     kind: ClassVar[str] = "window"
 
     window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkAttention(WindowAttention):
+    """Attention within chunks: the sequence is cut every `window` positions, and no position sees across a cut.
+
+    Between one position and a whole chunk stays resident; counted is what the longest needs.
+    """
+
+    kind: ClassVar[str] = "chunk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,23 @@ class LatentAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedLatentAttention(LatentAttention):
+    """Latent attention over the positions that an indexer picks, which keeps a cache of its own keys.
+
+    Attributes
+    ----------
+    index_heads, index_dim : int
+        Heads of the indexer, and elements of the one key that they share.
+    own_index : bool
+        Whether this layer has the indexer; if not, it takes the positions that the layer before picked.
+    """
+
+    index_heads: int
+    index_dim: int
+    own_index: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatePart:
     """One tensor of a fixed state: its elements for one sequence.
 
@@ -94,16 +127,32 @@ class StatePart:
     elements : int
         Elements for one sequence and layer.
     element_bytes : float or None
-        Bytes of an element; None where it follows the cache's element type.
+        Bytes of an element; None where it has the model's own type.
     """
 
     elements: int
     element_bytes: float | None = None
 
 
+class RecurrentState:
+    """What recurrent layers have in common: `parts`, a state of the same size however long the sequence is."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "state"
+
+    @property
+    def divides(self) -> tuple[int, ...]:
+        """What tensor-parallel ranks must divide."""
+        return tuple(part.elements for part in self.parts)
+
+    def on_rank(self, ranks: int) -> tuple[StatePart, ...]:
+        """The parts on one of so many tensor-parallel ranks."""
+        return tuple(replace(part, elements=part.elements // ranks) for part in self.parts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FixedState:
-    """A recurrent layer: its state has the same size however long the sequence is.
+class FixedState(RecurrentState):
+    """A recurrent layer of which only the state is known.
 
     Attributes
     ----------
@@ -111,9 +160,106 @@ class FixedState:
         The tensors of the state, for example the convolution's last inputs and the recurrent matrix.
     """
 
-    kind: ClassVar[str] = "state"
-
     parts: tuple[StatePart, ...]
+
+
+FP32_BYTES = 4  # vLLM keeps the recurrent matrices in fp32 whatever the model's type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedDeltaNet(RecurrentState):
+    """Linear attention by the gated delta rule: each value head keeps a matrix of key by value elements.
+
+    Attributes
+    ----------
+    key_heads, value_heads : int
+        Heads of queries and keys, and of values.
+    key_dim, value_dim : int
+        Elements of one head's key and value.
+    conv_kernel : int
+        Positions that the short convolution sees.
+    """
+
+    key_heads: int
+    value_heads: int
+    key_dim: int
+    value_dim: int
+    conv_kernel: int
+
+    @property
+    def channels(self) -> int:
+        """Channels of the convolution: queries, keys and values."""
+        return 2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim
+
+    @property
+    def divides(self) -> tuple[int, ...]:
+        """What tensor-parallel ranks must divide."""
+        return (self.key_heads, self.value_heads)
+
+    @property
+    def parts(self) -> tuple[StatePart, ...]:
+        """The convolution's last inputs, and the recurrent matrices."""
+        matrices = self.value_heads * self.key_dim * self.value_dim
+        return (
+            StatePart(elements=(self.conv_kernel - 1) * self.channels),
+            StatePart(elements=matrices, element_bytes=FP32_BYTES),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mamba2(RecurrentState):
+    """A state-space layer: each head keeps a matrix of head by state elements.
+
+    Attributes
+    ----------
+    heads, head_dim : int
+        Heads, and elements of each.
+    groups : int
+        Groups of heads that share input and output projections of the state.
+    state_dim : int
+        Elements of the state for each element of a head.
+    conv_kernel : int
+        Positions that the short convolution sees.
+    conv_bias, bias : bool
+        Whether the convolution, and the projections in and out, add a bias.
+    """
+
+    heads: int
+    head_dim: int
+    groups: int
+    state_dim: int
+    conv_kernel: int
+    conv_bias: bool = True
+    bias: bool = False
+
+    @property
+    def inner(self) -> int:
+        """Elements of all heads."""
+        return self.heads * self.head_dim
+
+    @property
+    def channels(self) -> int:
+        """Channels of the convolution."""
+        return self.inner + 2 * self.groups * self.state_dim
+
+    @property
+    def divides(self) -> tuple[int, ...]:
+        """What tensor-parallel ranks must divide; a single group is copied to all of them."""
+        return (self.heads, self.groups) if self.groups > 1 else (self.heads,)
+
+    def on_rank(self, ranks: int) -> tuple[StatePart, ...]:
+        """The parts on one of so many tensor-parallel ranks."""
+        groups = max(1, self.groups // ranks)
+        share = replace(self, heads=self.heads // ranks, groups=groups)
+        return share.parts
+
+    @property
+    def parts(self) -> tuple[StatePart, ...]:
+        """The convolution's last inputs, and the recurrent matrices."""
+        return (
+            StatePart(elements=(self.conv_kernel - 1) * self.channels),
+            StatePart(elements=self.inner * self.state_dim, element_bytes=FP32_BYTES),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +300,12 @@ class MixtureOfExperts:
         Whether the router, and each routed expert's projections, add a bias.
     gated : bool
         Three projections per expert instead of two.
+    dense_intermediate : int
+        Width of a dense network beside the experts, which every token goes through; 0 where there is none.
+    scaled_router : bool
+        Whether the router has a scale for each input and each expert.
+    latent_dim : int
+        Width that the routed experts work at, between two projections that all of them share; 0 for the hidden size.
     """
 
     experts: int
@@ -164,9 +316,12 @@ class MixtureOfExperts:
     router_bias: bool = False
     expert_bias: bool = False
     gated: bool = True
+    dense_intermediate: int = 0
+    scaled_router: bool = False
+    latent_dim: int = 0
 
 
-Mixer = FullAttention | WindowAttention | LatentAttention | FixedState | None
+Mixer = FullAttention | LatentAttention | RecurrentState | None
 FeedForward = DenseMLP | MixtureOfExperts | None
 
 
@@ -176,7 +331,7 @@ class Layer:
 
     Attributes
     ----------
-    mixer : FullAttention, WindowAttention, LatentAttention, FixedState or None
+    mixer : FullAttention, LatentAttention, a kind of either, FixedState, GatedDeltaNet, Mamba2 or None
         What lets a position see earlier ones; None in a layer that has nothing of the kind.
     mlp : DenseMLP, MixtureOfExperts or None
         What follows it, position by position.
