@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from calc import kv_cache
+from calc import capacity, kv_cache
 from calc.models import ConfigError, ModelGeometry, RecurrentState, UnsupportedArchitecture
 from calc.parameters import count, indexer_parameters
 from calc.units import CalcError
 
-MODELS = json.loads((Path(__file__).parent / "fixtures" / "later_families.json").read_text())["models"]
+FIXTURE = json.loads((Path(__file__).parent / "fixtures" / "later_families.json").read_text())
+MODELS, LENGTH = FIXTURE["models"], FIXTURE["max_model_len"]
 BY_TYPE = {model["config"]["model_type"]: model["config"] for model in MODELS}
 ROWS = [(model, row) for model in MODELS for row in model["cache"]]
+HELD = [(model, row) for model, row in ROWS if "refused" not in row]
 
 
 def changed(family, **fields):
@@ -53,6 +55,23 @@ def test_cache_equals_what_vllm_allocates(model, row):
         assert kv_cache.resident_bytes(cache, positions=int(positions)) == resident
     ours = sorted((kind.layers, kind.bytes_per_position or kind.fixed_bytes) for kind in cache.kinds)
     assert ours == sorted((layers, size) for _, layers, size in row["kinds"])
+
+
+@pytest.mark.parametrize(
+    ("model", "row"), HELD, ids=[f"{m['name']}-{r['ranks']}-{r['element']}-{r['prefix_caching']}" for m, r in HELD]
+)
+def test_pool_equals_what_vllm_prints(model, row):
+    kinds = {kind[0] for kind in row["kinds"]}
+    blocks = {"state:gdn_attn": 2, "state:mamba2": 3} if row["prefix_caching"] else {}
+    held = max(blocks.get(kind, 1) for kind in kinds)
+    geometry = ModelGeometry.from_config(model["config"])
+    pool = capacity.pool(geometry, element=row["element"], ranks=row["ranks"], state_blocks=held)
+    shown = capacity.printed(
+        pool, memory_bytes=row["for_memory"], length=LENGTH, in_flight=2 * FIXTURE["max_num_batched_tokens"]
+    )
+    assert pool.block_bytes() == row["bytes_per_block"]
+    assert (shown.blocks, shown.request_blocks) == (row["num_blocks"], row["request_blocks"])
+    assert shown.tokens == row["log_tokens"]
 
 
 def test_the_fixture_has_every_kind():

@@ -9,6 +9,7 @@ admitting by what they may need. `_panel` is the live panel of the chapter.
 from calc.capacity._admission import Arrival, Promises, Served, serve
 from calc.capacity._engines import MemorySetting, engine_pool_bytes, engines, memory_setting
 from calc.capacity._formulas import (
+    chunk_request_blocks,
     concurrency,
     hybrid_block_tokens,
     pool_blocks,
@@ -43,6 +44,7 @@ __all__ = [
     "Served",
     "StartupLog",
     "capacity_panel",
+    "chunk_request_blocks",
     "concurrency",
     "engine_pool_bytes",
     "engines",

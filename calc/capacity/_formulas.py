@@ -332,6 +332,43 @@ def window_request_blocks(*, window, in_flight, length, block_tokens):
     return window_request_blocks
 
 
+@dimensions("count", window="count>0", in_flight="count", length="count", block_tokens="count>0")
+def chunk_request_blocks(*, window, in_flight, length, block_tokens):
+    """Most blocks that one request holds in a group of layers that attend within chunks.
+
+    Parameters
+    ----------
+    window : int
+        Positions in a chunk.
+    in_flight : int
+        Tokens scheduled and not yet settled.
+    length : int
+        Positions of the longest request.
+    block_tokens : int
+        Positions in a block.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not whole, or a divisor is 0.
+
+    References
+    ----------
+    vLLM 0.32, ``vllm/v1/kv_cache_interface.py``, ``ChunkedLocalAttentionSpec``.
+
+    Examples
+    --------
+    >>> chunk_request_blocks(window=8192, in_flight=16_384, length=131_072, block_tokens=16)
+    1536
+    """
+    chunk_request_blocks = ceil(min(window + in_flight, length) / block_tokens)
+    return chunk_request_blocks
+
+
 @dimensions("", blocks="count", request_blocks="count>0")
 def concurrency(*, blocks, request_blocks):
     """How many requests of the longest length the pool holds at once.

@@ -7,13 +7,22 @@ from dataclasses import dataclass
 
 from calc import kv_cache
 from calc.capacity._formulas import (
+    chunk_request_blocks,
     concurrency,
     hybrid_block_tokens,
     pool_blocks,
     printed_tokens,
     window_request_blocks,
 )
-from calc.models import FullAttention, LatentAttention, ModelGeometry, RecurrentState, WindowAttention
+from calc.models import (
+    FullAttention,
+    IndexedLatentAttention,
+    LatentAttention,
+    ModelGeometry,
+    RecurrentState,
+    WindowAttention,
+)
+from calc.sources import load_json
 from calc.units import CalcError
 
 
@@ -24,7 +33,7 @@ class Group:
     Attributes
     ----------
     kind : str
-        "full", "window", "latent" or "state".
+        "full", "window", "chunk", "latent" or "state".
     layers : tuple of int
         Their places in the model.
     page_bytes : tuple of float
@@ -47,9 +56,8 @@ class Group:
             return state_blocks
         if self.window is None:
             return kv_cache.blocks(positions=length, block_tokens=self.block_tokens)
-        return window_request_blocks(
-            window=self.window, in_flight=in_flight, length=length, block_tokens=self.block_tokens
-        )
+        count = chunk_request_blocks if self.kind == "chunk" else window_request_blocks
+        return count(window=self.window, in_flight=in_flight, length=length, block_tokens=self.block_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +179,21 @@ def pool(
     cache = kv_cache.layout(model, element=element, ranks=ranks)
     mixers = [mixer for mixer, _ in model.kinds() if mixer is not None]
     size = dict(zip(mixers, cache.kinds, strict=False))  # an indexer's own keys come after the mixers
-    if {type(m) for m in mixers} > {LatentAttention}:
+    latent = [isinstance(m, LatentAttention) for m in mixers]
+    if any(latent) and not all(latent):
         raise CalcError(f"{model.name}: latent layers beside others have no common block")
     states = [size[m].fixed_bytes for m in mixers if isinstance(m, RecurrentState)]
     growing = [m for m in mixers if not isinstance(m, RecurrentState)]
     if states and growing:
         token_bytes = max(size[m].bytes_per_position for m in growing)
         block_tokens = hybrid_block_tokens(state_bytes=max(states), token_bytes=token_bytes, multiple=kernel_multiple)
+    indexed = [m for m in mixers if isinstance(m, IndexedLatentAttention)]
+    if indexed:
+        block_tokens = max(block_tokens, load_json("sparse_cache.json")["block_tokens"])
     pages = {m: block_tokens * size[m].bytes_per_position for m in growing}
-    if not states and (len(pages) == 1 or all(type(m) is FullAttention for m in mixers)):
+    index = sum(kind.bytes_per_position for kind in cache.kinds if kind.kind == "indexer")
+    pages |= {m: pages[m] + block_tokens * index for m in indexed if m.own_index}
+    if not states and (len(pages) == 1 or all(latent) or all(type(m) is FullAttention for m in mixers)):
         return Pool((_one_group(model, pages, block_tokens),))
     return Pool(tuple(_equal_groups(model, mixers, pages, states, block_tokens)), state_blocks)
 
