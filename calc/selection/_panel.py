@@ -1,0 +1,96 @@
+"""The live panel of the chapter on choosing an engine."""
+
+from __future__ import annotations
+
+from calc.hardware import accelerator as chip_of
+from calc.models import load
+from calc.panel import Panel, Row
+from calc.quantization import gguf_mixes, scheme
+from calc.selection._filter import NOTHING, Needs, Verdict, screen
+from calc.units import counted
+
+RESULTS = {"passes": "passes", "open": "not known", "rejected": "no"}
+
+
+def selection_panel(
+    *,
+    model: str,
+    accelerator: str,
+    weights: str,
+    adapters: str,
+    structured: str,
+    speculative: str,
+    parallel: str,
+    api: str,
+) -> Panel:
+    """Panel of the chapter: which engines remain, which cell rejects each, and which cells nobody knows.
+
+    Parameters
+    ----------
+    model, accelerator, weights, adapters, structured, speculative, parallel, api : str
+        As in `Needs`.
+
+    Returns
+    -------
+    Panel
+
+    Raises
+    ------
+    CalcError
+        If a name is unknown or the table has no such GPU.
+    """
+    needs = Needs(
+        model=model,
+        accelerator=accelerator,
+        weights=weights,
+        adapters=adapters,
+        structured=structured,
+        speculative=speculative,
+        parallel=parallel,
+        api=api,
+    )
+    verdicts = screen(needs)
+    rows = tuple(Row(v.name, _reason(v), kind="published", keep=v.passes) for v in verdicts)
+    passing = [v.name for v in verdicts if v.passes]
+    unknown = [v for v in verdicts if v.result == "open"]
+    remain = f"Passing: {', '.join(passing)}. " if passing else "No engine passes. "
+    doubt = (
+        f"{counted(len(unknown), 'more engine')} may: look up or test what is not known before counting on "
+        f"{'it' if len(unknown) == 1 else 'them'}."
+        if unknown
+        else "Of the others each has a cell that says no."
+        if len(passing) < len(verdicts)
+        else "Nothing is left to look up."
+    )
+    return Panel(rows, (_asked(needs),), remain + doubt, _LEFT_OUT)
+
+
+def _reason(verdict: Verdict) -> str:
+    if verdict.passes:
+        return f"passes: {counted(len(verdict.cells), 'cell')} say{'s' if len(verdict.cells) == 1 else ''} yes"
+    cells = verdict.rejecting or verdict.open
+    word = "no" if verdict.rejecting else "unknown"
+    return f"{word}: " + "; ".join(f"{c.question} ({c.version})" for c in cells)
+
+
+def _asked(needs: Needs) -> str:
+    stored = needs.weights if needs.weights in gguf_mixes() else scheme(needs.weights).name
+    parts = [f"{load(needs.model).name}, weights as {stored}, on {chip_of(needs.accelerator).name}"]
+    parts += [
+        f"{label} {value}"
+        for label, value in (
+            ("LoRA", needs.adapters),
+            ("structured output", needs.structured),
+            ("speculation", needs.speculative),
+            ("parallel", needs.parallel),
+            ("API", needs.api),
+        )
+        if value != NOTHING
+    ]
+    return "Asked for: " + "; ".join(parts)
+
+
+_LEFT_OUT = (
+    "Whether it is fast, whether the answers are right, and whether three features work together. A version later or "
+    "earlier may differ in any cell. A license of the weights is another matter than that of the engine."
+)
