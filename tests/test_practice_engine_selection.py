@@ -1,0 +1,101 @@
+"""Practice of the chapter on choosing an engine: every answer a second time, counted out or in fractions."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from itertools import count
+
+import pytest
+
+from calc import practice
+
+
+def exact(number: float) -> Fraction:
+    return Fraction(str(number))
+
+
+def apart(n) -> int:
+    """Read the two answers off the question itself and walk along them."""
+    text = practice.Question(PROBLEMS["engine_selection/divergence"], seed_of(n)).text
+    one, other = (part.split() for part in re.findall(r"((?:\d+ )+\d+)", text)[:2])
+    return next(i for i in count() if one[i] != other[i]) + 1
+
+
+def seed_of(n) -> int:
+    problem = PROBLEMS["engine_selection/divergence"]
+    return next(seed for seed in count() if problem.draw(seed) == n)
+
+
+def still_possible(n) -> float:
+    """Bisect the share at which agreement in all prompts is as likely as the confidence leaves."""
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        likely = math.exp(n.samples * math.log1p(-middle))
+        low, high = (middle, high) if likely > 1 - n.percent / 100 else (low, middle)
+    return low
+
+
+def sample(n) -> int:
+    """Count up until so few different answers are unlikely enough, in whole numbers."""
+    share, left = 1 - exact(n.percent) / 100, 1 - exact(n.confidence) / 100
+    for size in count(n.different + 1):
+        likely = sum(math.comb(size, k) * share**k * (1 - share) ** (size - k) for k in range(n.different + 1))
+        if likely <= left:
+            return size
+    raise AssertionError
+
+
+def bought(n) -> Fraction:
+    made = Fraction(n.rate * 3600) * n.good / 100 * n.busy / 100
+    return made / exact(n.price)
+
+
+def busy(n) -> Fraction:
+    """The share of an hour's good tokens that the other price would charge the hour for."""
+    whole_hour = Fraction(n.rate * 3600) * n.good / 100
+    return exact(n.price) / (whole_hour / 10**6 * exact(n.other))
+
+
+def times_longer(n) -> Fraction:
+    flop = 2 * n.billions * 10**9 * n.prompt * n.prompts
+    return n.took * Fraction(n.tflops * 10**12 * n.gpus * n.percent, 100) / flop
+
+
+def worth(n) -> Fraction:
+    million = exact(n.dear) - exact(n.cheap)
+    return n.upkeep / million * 10**6 / (730 * 3600)
+
+
+SECOND = {
+    "engine_selection/divergence": apart,
+    "engine_selection/same-fact": lambda n: n.rate * exact(n.seconds) / n.requests,
+    "engine_selection/tokens-bought": bought,
+    "engine_selection/agreement-in-all": still_possible,
+    "engine_selection/requests-for-proof": sample,
+    "engine_selection/busy-enough": busy,
+    "engine_selection/longer-answers": lambda n: math.exp(n.long / n.short * math.log(n.equal / 100)),
+    "engine_selection/price-ratio": lambda n: Fraction(n.first * n.first_good, n.second * n.second_good),
+    "engine_selection/broken-run": times_longer,
+    "engine_selection/worth-the-upkeep": worth,
+}
+PROBLEMS = practice.problems("engine_selection")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_the_second_derivation(id):
+    for seed in range(25):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), n
+
+
+def test_chapter_has_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("engine_selection/service").checklist()) >= 6
