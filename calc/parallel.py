@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import ceil
 
 from calc import kv_cache, parameters
-from calc.models import DenseMLP, FixedState, LatentAttention, Layer, MixtureOfExperts, ModelGeometry
+from calc.models import DenseMLP, LatentAttention, Layer, MixtureOfExperts, ModelGeometry, RecurrentState
 from calc.parameters import ParameterCount
 from calc.units import CalcError, dimensions, format_count
 
@@ -210,9 +210,7 @@ def weights_on_rank(
     )
 
 
-def model_on_rank(
-    model: ModelGeometry, parallel: Parallel, *, stage: int = 0, expert_rank: int = 0
-) -> ModelGeometry:
+def model_on_rank(model: ModelGeometry, parallel: Parallel, *, stage: int = 0, expert_rank: int = 0) -> ModelGeometry:
     """A model as one rank has it: a narrower model of the same kind.
 
     Parameters
@@ -255,7 +253,7 @@ def _on_rank(layer: Layer, parallel: Parallel, expert_rank: int) -> Layer:
 
 
 def _mixer(mixer: object, ranks: int) -> object:
-    if mixer is None or isinstance(mixer, FixedState):
+    if mixer is None or isinstance(mixer, RecurrentState):
         return mixer
     heads = mixer.query_heads // ranks
     if isinstance(mixer, LatentAttention):

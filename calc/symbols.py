@@ -246,7 +246,7 @@ SYMBOLS: dict[str, Symbol] = {
     "token_budget": Symbol("m_max", "tokens that a step may hold", ""),
     "decode_tokens": Symbol("m_dec", "tokens of the requests that decode", ""),
     "chunk": Symbol("C", "prompt tokens in a step", ""),
-    "chunks": Symbol("n", "steps that compute the prompt", ""),
+    "chunks": Symbol("k", "steps that compute the prompt", ""),
     "last_chunk": Symbol("C_last", "prompt tokens in the last of them", ""),
     "reread_positions": Symbol("T_re", "cached positions that the chunks read", ""),
     "reread_bytes": Symbol("B_re", "cache bytes that the chunks read", "byte"),

@@ -145,6 +145,8 @@ class _Attempt:
             return f"{significant(self.target)}×"
         if self.problem.unit == "s":
             return format_seconds(self.target)
+        if "/" in self.problem.unit:
+            return f"{significant(self.target)} {self.problem.unit}"
         return counted(self.target, self.problem.unit.removesuffix("s"))
 
     def off(self, value: float) -> str:
@@ -184,7 +186,7 @@ def _unit_trouble(a: _Attempt) -> Verdict | None:
             return None
         what = "The question asks for a time" if given else f"{significant(a.written.number, 12)} of what? Add a unit"
         return Verdict(False, "unit", f"{what}: ms or s.")
-    noun = unit.removesuffix("s")
+    noun = unit.removesuffix("s").casefold()
     if given in ({"", "x", "×", "%"} if unit == "x" else {"", noun, _SAME_COUNT.get(noun)}):
         return None
     wish = 'a ratio: write it like "1.5x"' if unit == "x" else f"a number of {unit}"

@@ -57,7 +57,8 @@ class Problem:
     answer : callable or None
         Numbers to the right answer in base units.
     unit : str
-        What the answer is: "B" for a size, "s" for a time, "x" for a ratio, otherwise a plural such as "tokens".
+        What the answer is: "B" for a size, "s" for a time, "x" for a ratio, otherwise a plural such as "tokens", or a
+        rate such as "FLOP/B".
     exact : bool
         True where one more or less is wrong; otherwise 1% is allowed.
     grain : callable or None

@@ -3,6 +3,7 @@
 `_machine` holds a chip's balance and the floor of some work, `_steps` floors of decode steps and where they cross,
 `_attention` attention's arithmetic, `_spread` what ranks and experts add: one function for each formula. `_layers`
 applies them to a model's layers, `_work` counts a step on one rank by tensor group, `_floor` sets it against a chip.
+`_check` says how floors fared against measured kernels. `_panel` is the live panel of the chapter.
 """
 
 from calc.roofline._attention import (
@@ -15,11 +16,13 @@ from calc.roofline._attention import (
     prefill_attention_flop,
     window_positions_read,
 )
+from calc.roofline._check import Band, KernelCheck, kernel_check, kernel_checks, last_level_cache_bytes
 from calc.roofline._floor import (
     GroupFloor,
     StepFloor,
     decode_crossover,
     decode_floor,
+    never_crosses,
     prefill_floor,
     step_floor,
 )
@@ -35,6 +38,7 @@ from calc.roofline._machine import (
     overlapped_seconds,
     read_seconds,
 )
+from calc.roofline._panel import roofline_panel
 from calc.roofline._spread import (
     all_reduce_seconds,
     break_even_all_reduce,
@@ -52,8 +56,10 @@ from calc.roofline._steps import (
 from calc.roofline._work import GroupWork, StepWork, step_work
 
 __all__ = [
+    "Band",
     "GroupFloor",
     "GroupWork",
+    "KernelCheck",
     "StepFloor",
     "StepWork",
     "all_reduce_seconds",
@@ -74,6 +80,9 @@ __all__ = [
     "flop_of",
     "intensity",
     "intensity_of",
+    "kernel_check",
+    "kernel_checks",
+    "last_level_cache_bytes",
     "latent_decode_flop",
     "latent_decode_intensity",
     "longest_crossing",
@@ -81,6 +90,7 @@ __all__ = [
     "matmul_flop",
     "message_bytes",
     "multiply_seconds",
+    "never_crosses",
     "overlapped_seconds",
     "pairs_of",
     "positions_read",
@@ -89,6 +99,7 @@ __all__ = [
     "prefill_floor",
     "read_seconds",
     "ring_bytes",
+    "roofline_panel",
     "share_touched",
     "step_floor",
     "step_work",

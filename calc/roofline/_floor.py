@@ -37,7 +37,7 @@ class GroupFloor:
 
     @property
     def bound(self) -> str:
-        """"memory" or "arithmetic": what the longer one waits for."""
+        """What the longer one waits for: "memory" or "arithmetic"."""
         return "memory" if self.move_s >= self.multiply_s else "arithmetic"
 
 
@@ -322,9 +322,7 @@ def decode_crossover(
         found = floor(sequences)
         return found.multiply_s > found.move_s
 
-    many = floor(MOST_SEQUENCES)
-    own_bytes = many.work.cache_bytes + many.work.written_bytes
-    if many.work.flop <= many.balance * own_bytes:
+    if _reads_more(model, chip, cached, multiplies, options):
         return None
     low, high = 0, 1
     while not crossed(high):
@@ -335,3 +333,56 @@ def decode_crossover(
         middle = (low + high) // 2
         low, high = (low, middle) if crossed(middle) else (middle, high)
     return high
+
+
+def never_crosses(
+    model: ModelGeometry, chip: Accelerator, *, multiplies: str = "bf16", **options: object
+) -> int | None:
+    """The fewest cached positions in every sequence for which no batch makes a decode step wait for arithmetic.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+    chip : Accelerator
+    multiplies, **options
+        As for `decode_crossover`.
+
+    Returns
+    -------
+    int or None
+        Positions; None where some batch waits for arithmetic however long the sequences are, as with latent attention
+        on a chip that reads fast, or when only windows are read.
+
+    Raises
+    ------
+    CalcError
+        As `step_work`.
+
+    Notes
+    -----
+    `longest_crossing`, searched for, with windows honored.
+
+    Examples
+    --------
+    >>> from calc.hardware import accelerator
+    >>> from calc.models import load
+    >>> [never_crosses(load(slug), accelerator("h100-sxm")) for slug in ("llama-3.1-70b", "llama-2-7b")]
+    [1476, 85]
+    """
+
+    low, high = -1, 1
+    while not _reads_more(model, chip, high, multiplies, options):
+        low, high = high, 2 * high
+        if high > MOST_SEQUENCES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _reads_more(model, chip, middle, multiplies, options) else (middle, high)
+    return high
+
+
+def _reads_more(model: ModelGeometry, chip: Accelerator, cached: int, multiplies: str, options: dict) -> bool:
+    """Whether one sequence's own bytes take at least as long as its arithmetic, weights left aside."""
+    work = step_work(model, sequences=[(1, cached)], **options)
+    balance = machine_balance(peak=chip.peak(multiplies).value, bandwidth=chip.bandwidth.value)
+    return work.flop <= balance * (work.cache_bytes + work.written_bytes)

@@ -36,10 +36,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A model as one rank has it, and its products by tensor group."""
+    """A model as one rank has it: products by tensor group, and layers by kind with their numbers."""
 
-    model: ModelGeometry
     parts: dict[str, Part]
+    mixers: tuple[tuple[object, int], ...]
+    mixtures: tuple[tuple[MixtureOfExperts, int], ...]
+    all_reduces: int
 
 
 @functools.lru_cache(maxsize=256)
@@ -55,10 +57,16 @@ def held_on_rank(model: ModelGeometry, ranks: int) -> Held:
     sums["head", "widths"] = held.hidden + held.vocab
     stored = {name: getattr(count, name) for name in ("mlp", "router", "routed_experts", "shared_experts", "norms")}
     stored |= {"projections": count.attention, "head": count.lm_head or count.embedding}
-    parts = {
-        name: Part(sums[name, "weights"], size, sums[name, "widths"]) for name, size in stored.items() if size
-    }
-    return Held(held, parts)
+    parts = {name: Part(sums[name, "weights"], size, sums[name, "widths"]) for name, size in stored.items() if size}
+    mixers = tuple((mixer, layers) for mixer, layers in held.kinds() if mixer is not None)
+    sums_over_ranks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in model.layers)
+    return Held(parts, mixers, mixtures_of(model), sums_over_ranks if ranks > 1 else 0)
+
+
+def mixtures_of(model: ModelGeometry) -> tuple[tuple[MixtureOfExperts, int], ...]:
+    """The kinds of mixture in a model, with the number of layers of each."""
+    found = Counter(layer.mlp for layer in model.layers)
+    return tuple((mlp, layers) for mlp, layers in found.items() if isinstance(mlp, MixtureOfExperts))
 
 
 def _products(hidden: int, layer: object) -> Counter:
@@ -116,13 +124,17 @@ def share_touched(model: ModelGeometry, tokens: int) -> float:
     >>> round(share_touched(load("mixtral-8x7b"), 4), 3), share_touched(load("llama-3.1-8b"), 4)
     (0.684, 1.0)
     """
+    return touched(mixtures_of(model), tokens)
+
+
+def touched(mixtures: tuple[tuple[MixtureOfExperts, int], ...], tokens: int) -> float:
+    """The same from a model's mixtures."""
     read = every = 0.0
-    for mlp, layers in Counter(layer.mlp for layer in model.layers).items():
-        if isinstance(mlp, MixtureOfExperts):
-            size = layers * mlp.expert_intermediate
-            picks = {"experts": mlp.experts, "experts_per_token": mlp.experts_per_token}
-            every += size * mlp.experts
-            read += size * experts_touched(**picks, step_tokens=tokens)
+    for mlp, layers in mixtures:
+        size = layers * mlp.expert_intermediate
+        picks = {"experts": mlp.experts, "experts_per_token": mlp.experts_per_token}
+        every += size * mlp.experts
+        read += size * experts_touched(**picks, step_tokens=tokens)
     return read / every if every else 1.0
 
 
@@ -130,9 +142,9 @@ def share_touched(model: ModelGeometry, tokens: int) -> float:
 
 
 def _heads(mixer: object) -> int:
-    """Query heads of a layer that has some."""
-    if not isinstance(mixer, FullAttention | LatentAttention):
-        raise CalcError(f"a layer of type {type(mixer).__name__} has no query heads to count")
+    """Query heads of a layer whose work the library counts."""
+    if type(mixer) not in {FullAttention, WindowAttention, LatentAttention}:  # a kind that is derived reads otherwise
+        raise CalcError(f"the work of a layer of type {type(mixer).__name__} is not counted")
     return mixer.query_heads
 
 
@@ -209,7 +221,7 @@ def attention_of(mixer: object, *, cached: int, pairs: int) -> tuple[Callable, d
     Raises
     ------
     CalcError
-        If the layer has no heads.
+        If the layer's work is not counted: it has no heads, or reads in a way that its geometry does not say.
 
     Examples
     --------
@@ -251,7 +263,7 @@ def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable,
     Raises
     ------
     CalcError
-        If the layer has no heads.
+        If the layer's work is not counted: it has no heads, or reads in a way that its geometry does not say.
 
     Examples
     --------

@@ -145,9 +145,7 @@ def crossover_tokens(*, peak, bandwidth, bytes_per_weight):
     return crossover_tokens
 
 
-@dimensions(
-    "", weight_bytes="byte", weights="", attention_flop="FLOP", sequence_bytes="byte", balance="FLOP/byte>0"
-)
+@dimensions("", weight_bytes="byte", weights="", attention_flop="FLOP", sequence_bytes="byte", balance="FLOP/byte>0")
 def crossing_sequences(*, weight_bytes, weights, attention_flop, sequence_bytes, balance):
     """Decoding sequences at which a step's arithmetic takes as long as all that it reads, caches included.
 

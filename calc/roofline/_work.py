@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from calc import kv_cache
-from calc.models import LatentAttention, ModelGeometry
+from calc.models import LatentAttention, ModelGeometry, WindowAttention
 from calc.roofline._attention import decode_flop
-from calc.roofline._layers import attention_of, expansion_of, held_on_rank, pairs_of, query_and_output, share_touched
+from calc.roofline._layers import Held, attention_of, expansion_of, held_on_rank, pairs_of, query_and_output, touched
 from calc.roofline._machine import intensity, matmul_flop
 from calc.roofline._spread import message_bytes, ring_bytes
 from calc.units import CalcError, format_bytes, format_decimal, plain
@@ -229,21 +230,20 @@ def step_work(
         name: GroupWork(
             name=name,
             flop=matmul_flop(step_tokens=seen if name == "head" else tokens, weights=part.weights),
-            weight_bytes=part.parameters * stored * (share_touched(model, tokens) if name == "routed_experts" else 1),
+            weight_bytes=part.parameters * stored * (touched(held.mixtures, tokens) if name == "routed_experts" else 1),
             activation_bytes=(seen if name == "head" else tokens) * part.widths * states,
         )
         for name, part in held.parts.items()
     }
-    products["attention"] = _attention(held.model, cache_element, counts, causal, states)
+    products["attention"] = _attention(held, cache_element, counts, causal, states)
     order = ("projections", "attention", "router", "routed_experts", "shared_experts", "mlp", "norms", "head")
-    sums = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in model.layers)
     return StepWork(
         model=model.name,
         ranks=ranks,
         sequences=sum(counts.values()),
         tokens=tokens,
         groups=tuple(products[name] for name in order if name in products),
-        all_reduces=sums if ranks > 1 else 0,
+        all_reduces=held.all_reduces,
         message_bytes=message_bytes(step_tokens=tokens, hidden=model.hidden, element_bytes=states),
     )
 
@@ -270,11 +270,18 @@ def _plain_bytes(element: str, what: str) -> float:
     return found.element_bytes
 
 
-def _attention(held: ModelGeometry, element: str, counts: Counter, causal: bool, states: float) -> GroupWork:
-    """Scores and values of all layers, from the model as the rank has it."""
+@functools.lru_cache(maxsize=256)
+def _position_bytes(mixer: object, element: str) -> float:
+    """Cache bytes that one position leaves in one layer; a scale's share of one element may not be exact."""
+    formula, arguments = kv_cache.formula_of(mixer, layers=1, element=element)
+    return round(formula(**arguments), 6)
+
+
+def _attention(held: Held, element: str, counts: Counter, causal: bool, states: float) -> GroupWork:
+    """Scores and values of all layers of a rank."""
     flop = read = written = moved = 0
-    mixers = [(mixer, layers) for mixer, layers in held.kinds() if mixer is not None]
-    for (mixer, layers), kind in zip(mixers, kv_cache.layout(held, element=element).kinds, strict=True):
+    for mixer, layers in held.mixers:
+        size = _position_bytes(mixer, element)
         for (new, cached), count in counts.items():
             pairs = pairs_of(mixer, new=new, cached=cached) if causal else new * (cached + new)
             formula, arguments = attention_of(mixer, cached=cached, pairs=pairs)
@@ -282,9 +289,9 @@ def _attention(held: ModelGeometry, element: str, counts: Counter, causal: bool,
             if isinstance(mixer, LatentAttention) and formula is decode_flop:
                 flop += count * layers * cached * expansion_of(mixer)
             kept, added = cached, new
-            if kind.window is not None:  # the first new token reads itself and this many
-                kept, added = min(cached, kind.window - 1), min(new, kind.window)
-            read += count * layers * kept * kind.bytes_per_position
-            written += count * layers * added * kind.bytes_per_position
+            if isinstance(mixer, WindowAttention):  # the first new token reads itself and this many
+                kept, added = min(cached, mixer.window - 1), min(new, mixer.window)
+            read += count * layers * kept * size
+            written += count * layers * added * size
             moved += count * layers * new * query_and_output(mixer) * states
     return GroupWork(name="attention", flop=flop, cache_bytes=read, written_bytes=written, activation_bytes=moved)

@@ -1,0 +1,81 @@
+"""The open question: a step that is slower than hoped."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace as Numbers
+
+from calc import roofline
+from calc.practice._problem import Problem
+from calc.practice.roofline._model import FLOORS, chip, geometry
+from calc.units import format_count, format_decimal, format_seconds, significant
+
+
+def _decode(n: Numbers) -> roofline.StepFloor:
+    return roofline.decode_floor(
+        geometry(n.model), chip(n.chip), sequences=n.sequences, cached=n.cached, ranks=n.ranks, link="nvlink"
+    )
+
+
+def _measured(n: Numbers) -> float:
+    return n.slower * _decode(n).apart_s
+
+
+def _checklist(n: Numbers) -> list[str]:
+    step = _decode(n)
+    work = step.work
+    crossing = roofline.decode_crossover(geometry(n.model), chip(n.chip), cached=n.cached, ranks=n.ranks)
+    return [
+        f"Counts the step on one rank first: {format_decimal(work.flop, 'FLOP')} and "
+        f"{format_decimal(work.moved_bytes(), 'B')}, {significant(work.intensity(), 3)} FLOP/B.",
+        f"Compares with the dense balance of {significant(step.balance, 3)} FLOP/B: the step waits for {step.bound}.",
+        f"Gives a floor of {format_seconds(step.seconds)}, calls it a floor, and says how far above it the measured "
+        f"{format_seconds(_measured(n))} are: {significant(_measured(n) / step.seconds, 2)}×.",
+        "Asks what was measured: a step or a token's latency, with or without the host, warmed up, at which clock.",
+        f"Knows what its floor leaves out: {work.all_reduces} all-reduces a step, launches, sampling, small shapes.",
+        "Reads a profile before proposing a cure: gaps between kernels point to the host, long kernels to shapes.",
+        (
+            f"Says that more sequences help until {format_count(crossing)} of them wait for arithmetic."
+            if crossing
+            else "Says that more sequences share the weights but never make this step wait for arithmetic: caches grow."
+        ),
+        "Names what would lower the floor itself: fewer bytes of weights or cache, more ranks, a shorter context.",
+        "Doesn't promise the vendor's peak: measured kernels stay above their floors, the small ones far above.",
+    ]
+
+
+explain_a_slow_step = Problem(
+    id="roofline/slow-step",
+    title="Explain a slow step",
+    level="design",
+    step=FLOORS,
+    printed={
+        "model": "llama-3.1-70b",
+        "chip": "h100-sxm",
+        "ranks": 4,
+        "sequences": 48,
+        "cached": 6000,
+        "slower": 1.8,
+    },
+    choices={
+        "model": ("llama-3.1-70b", "llama-3.1-8b", "qwen2.5-72b", "mixtral-8x7b"),
+        "chip": ("a100-80gb-sxm", "h100-sxm", "h200-sxm"),
+        "ranks": (2, 4, 8),
+        "sequences": (8, 48, 128),
+        "cached": (1000, 6000, 16_000),
+        "slower": (1.4, 1.8, 3.0),
+    },
+    ask=lambda n: (
+        f"{geometry(n.model).name} in bf16 on {n.ranks} × {chip(n.chip).name} decodes {n.sequences} sequences of about "
+        f"{format_count(n.cached)} cached tokens. A step takes {format_seconds(_measured(n))}. A colleague calls that "
+        "slow and wants to buy faster chips. What do you work out, what do you measure, and what do you propose?"
+    ),
+    checklist=_checklist,
+    hint="What can't it be faster than, what does it wait for there, and what does that bound leave out?",
+    solution=lambda n: [
+        f"On one rank: {format_decimal(_decode(n).work.flop, 'FLOP')}, "
+        f"{format_decimal(_decode(n).work.moved_bytes(), 'B')}.",
+        f"Arithmetic alone {format_seconds(_decode(n).multiply_s)}, memory alone {format_seconds(_decode(n).move_s)}, "
+        f"all-reduces alone {format_seconds(_decode(n).links_s)}.",
+        f"So at least {format_seconds(_decode(n).seconds)}; one after another {format_seconds(_decode(n).apart_s)}.",
+    ],
+)

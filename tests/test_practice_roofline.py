@@ -1,0 +1,146 @@
+"""Practice of the roofline chapter: every answer a second time, from configuration fields and by counting."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from calc import practice
+from calc.hardware import accelerator
+from calc.sources import load_json
+
+BYTES = {"bf16": 2, "fp8": 1}
+
+
+def config(slug: str) -> dict:
+    facts = load_json("models", f"{slug}.json")["config"]
+    return facts.get("text_config", facts)
+
+
+def shape(slug: str) -> tuple[int, int, int, int, int]:
+    """Layers, hidden size, query heads, KV heads and head size."""
+    c = config(slug)
+    heads = c["num_attention_heads"]
+    size = c.get("head_dim") or c["hidden_size"] // heads
+    return c["num_hidden_layers"], c["hidden_size"], heads, c.get("num_key_value_heads") or heads, size
+
+
+def exactly(slug: str) -> int:
+    """Weights that a token meets, norms and biases included, counted matrix by matrix."""
+    c = config(slug)
+    layers, hidden, heads, kv, size = shape(slug)
+    biases = (heads + 2 * kv) * size if c["model_type"] == "qwen2" else 0
+    attention = 2 * hidden * heads * size + 2 * hidden * kv * size + biases
+    each = attention + 3 * hidden * c["intermediate_size"] + 2 * hidden
+    return layers * each + hidden + c["vocab_size"] * hidden
+
+
+def weights(slug: str) -> int:
+    """The same, as the questions print it: to a tenth of a billion."""
+    return (exactly(slug) + 50_000_000) // 100_000_000 * 100_000_000
+
+
+def rates(slug: str, element: str = "bf16") -> tuple[Fraction, Fraction]:
+    chip = accelerator(slug)
+    return Fraction(chip.peak(element).value), Fraction(chip.bandwidth.value)
+
+
+def balance(n) -> Fraction:
+    peak, bandwidth = rates(n.chip, n.element)
+    return peak / bandwidth
+
+
+def position(slug: str) -> int:
+    layers, _, _, kv, size = shape(slug)
+    return 4 * layers * kv * size  # a key and a value of two bytes an element
+
+
+def decode(n) -> Fraction:
+    read = weights(n.model) * BYTES[n.element]
+    for _ in range(n.sequences):
+        read += n.cached * position(n.model)
+    return read / rates(n.chip)[1]
+
+
+def prefill(n) -> Fraction:
+    layers, hidden, heads, _, size = shape(n.model)
+    inner = weights(n.model) - config(n.model)["vocab_size"] * hidden
+    first, last = n.cached + 1, n.cached + n.new
+    pairs = (first + last) * n.new // 2  # what the new tokens read, from the first to the last
+    return (2 * n.new * inner + layers * pairs * heads * size * 4) / rates(n.chip)[0]
+
+
+def crossing(n) -> Fraction:
+    peak, bandwidth = rates(n.chip)
+    return (BYTES[n.element] / bandwidth) / (2 / peak)
+
+
+def long_context(n) -> Fraction:
+    peak, bandwidth = rates(n.chip)
+    layers, _, heads, _, size = shape(n.model)
+    chip = round(peak / bandwidth)  # as the question prints it
+    return Fraction(2 * weights(n.model), chip * position(n.model) - 4 * layers * heads * size)
+
+
+def ring(n) -> Fraction:
+    layers, hidden, *_ = shape(n.model)
+    part = Fraction(2 * n.tokens * hidden, n.ranks)
+    each = sum(part for _ in range(n.ranks - 1)) + sum(part for _ in range(n.ranks - 1))  # add up, hand round
+    return 2 * layers * each
+
+
+def pays(n) -> Fraction:
+    read = 2 * weights(n.model) / rates(n.chip)[1]
+    return (read - read / n.ranks) / (2 * shape(n.model)[0])
+
+
+def experts(n) -> Fraction:
+    c = config(n.model)
+    every = c.get("num_local_experts") or c["num_experts"]
+    picked = c.get("num_experts_per_tok") or c["experts_per_token"]
+    passed_over = Fraction(math.comb(every - 1, picked), math.comb(every, picked))  # by one token
+    return every * (1 - passed_over**n.tokens)
+
+
+SECOND = {
+    "roofline/balance": balance,
+    "roofline/decode-floor": decode,
+    "roofline/ring": ring,
+    "roofline/prefill-floor": prefill,
+    "roofline/crossing": crossing,
+    "roofline/experts": experts,
+    "roofline/prefill-ratio": lambda n: rates(n.faster)[0] / rates(n.chip)[0],
+    "roofline/long-context": long_context,
+    "roofline/split-pays": pays,
+}
+PROBLEMS = practice.problems("roofline")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_printed_answers_are_those_of_public_threads():
+    """MInference 84: the 2.5 s claimed for 50,000 tokens are below the floor. B200 in fp8: half of its ridge."""
+    prefilled = PROBLEMS["roofline/prefill-floor"]
+    assert 4.2 < prefilled.answer(prefilled.draw(0)) < 4.4
+    crossed = PROBLEMS["roofline/crossing"]
+    assert crossed.answer(crossed.draw(0)) == pytest.approx(2250 / 7.7 / 2, rel=1e-3)
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough_and_gives_floors():
+    for seed in range(20):
+        listed = practice.problem("roofline/slow-step", seed).checklist()
+        assert len(listed) >= 8
+        assert any("FLOP/B" in line for line in listed)
