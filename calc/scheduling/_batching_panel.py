@@ -95,7 +95,7 @@ def output_lengths(lengths: str, *, mean_output: float, requests: int, places: i
     lengths : str
         One of `LENGTHS`.
     mean_output : float
-        Their mean, about: drawn lengths scatter.
+        Their mean, about: drawn lengths scatter, and none is below one token.
     requests, places : int
         How many, and how many fit in a batch.
 

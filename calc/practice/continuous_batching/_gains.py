@@ -90,6 +90,7 @@ expected = Problem(
         f"{significant((1 - n.percent / 100) ** n.places)}, so it lasts {significant(_longest(n))} steps on average.",
         f"A response has {significant(_mean(n))} tokens on average.",
         working(scheduling.expected_gain, longest_output=round(_longest(n), 6), mean_output=round(_mean(n), 6)),
+        f"That is {significant(_longest(n) / _mean(n))}×.",
     ],
 )
 

@@ -37,7 +37,10 @@ burst = Problem(
         "lets them run one by one": lambda n: n.service * (n.requests - 1) / 2,
     },
     hint="They go in waves. The first wave does not wait, the second waits one service time.",
-    solution=lambda n: [working(scheduling.burst_wait, requests=n.requests, places=n.places, service_s=n.service)],
+    solution=lambda n: [
+        working(scheduling.burst_wait, requests=n.requests, places=n.places, service_s=n.service),
+        f"On average they wait {format_seconds(_wait(n))}.",
+    ],
 )
 
 
@@ -64,7 +67,6 @@ overtime = Problem(
         "takes the mean for a property of the server": _backlog,
         "gives the wait of the last request": lambda n: 2 * _backlog(n, n.longer),
         "gives the length of the backlog in requests": lambda n: (n.offered - n.served) * n.longer,
-        "adds the extra time to the wait": lambda n: _backlog(n) + n.longer - n.seconds,
     },
     hint="How many requests are in the queue when the test ends, and who waits how long?",
     solution=lambda n: [
@@ -75,6 +77,7 @@ overtime = Problem(
             arrival_rate=n.offered,
             served_rate=n.served,
         ),
+        f"It would report {format_seconds(_backlog(n, n.longer))}.",
     ],
 )
 

@@ -174,7 +174,10 @@ full_step = Problem(
         "pays for the whole step once for each request": lambda n: n.rows * _step_s(n, 0, 1),
     },
     hint="All of them get their token at the end of the same step.",
-    solution=lambda n: [working(scheduling.schedule_seconds, **_cost(n, 0, n.rows))],
+    solution=lambda n: [
+        working(scheduling.schedule_seconds, **_cost(n, 0, n.rows)),
+        f"Each of them waits {format_seconds(_step_s(n, 0, n.rows))}.",
+    ],
 )
 
 
@@ -209,5 +212,6 @@ join = Problem(
     solution=lambda n: [
         f"Before: {format_seconds(_step_s(n, 0, n.rows))}.",
         working(scheduling.schedule_seconds, **_cost(n, n.prompt, n.rows)),
+        f"Across that step the gap is {format_seconds(_step_s(n, n.prompt, n.rows))}.",
     ],
 )
