@@ -24,8 +24,8 @@ def gantt(*, found: Schedule, order: str, limit_s: float | None = None) -> Pictu
     limit_s : float or None
         A goal to mark.
     """
-    shown = [timed for timed in found.phases if timed.seconds > 0]
-    figure, (axes,) = canvas(0.55 + 0.27 * len(shown))
+    shown = [timed for timed in found.phases if timed.seconds > 1e-6 * found.total_s]
+    figure, (axes,) = canvas(0.75 + 0.26 * max(len(shown), 2))
     width = found.total_s * 1.16
     for row, timed in enumerate(shown):
         y = len(shown) - row - 0.8

@@ -116,7 +116,7 @@ def request_rate(*, request_bytes, delay, nominal_rate):
     Page faults of half a millisecond:
 
     >>> round(request_rate(request_bytes=4096, delay=0.0005, nominal_rate=5e9))
-    8178614
+    8178600
     """
     request_rate = request_bytes / (delay + request_bytes / nominal_rate)
     return request_rate

@@ -193,5 +193,6 @@ passing_on = Problem(
     solution=lambda n: [
         f"One piece takes {', '.join(format_seconds(seconds) for seconds in _each(n))} on the three hops.",
         working(startup.pipelined_seconds, fill_seconds=sum(_each(n)), pieces=n.count, slowest_seconds=max(_each(n))),
+        f"The last piece arrives after {format_seconds(_passed_on(n))}.",
     ],
 )

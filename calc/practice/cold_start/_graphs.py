@@ -42,7 +42,9 @@ unlogged = Problem(
     unit="s",
     answer=_unlogged,
     mistakes={
-        "takes off what is inside the initialization once more": lambda n: _unlogged(n) - n.trace - n.capture,
+        "takes off what is inside the initialization once more": lambda n: (
+            max(0, _unlogged(n) - n.trace - n.capture) or None
+        ),
         "forgets the weights": lambda n: n.total - _init(n),
         "gives what the log explains": lambda n: n.load + _init(n),
     },
@@ -152,10 +154,12 @@ slack = Problem(
     mistakes={
         "gives how long it may take in all": lambda n: _start(n)["download"].slack_s + n.download,
         "compares it with the engine's path alone": lambda n: (
-            n.image + n.imports + n.ranks + n.compile + n.capture - n.download
+            max(0, n.image + n.imports + n.ranks + n.compile + n.capture - n.download) or None
         ),
         "forgets the copy": lambda n: _start(n)["download"].slack_s + COPY,
-        "ends the set-up's path at the ranks": lambda n: n.image + n.imports + n.ranks - n.download - n.read,
+        "ends the set-up's path at the ranks": lambda n: (
+            max(0, n.image + n.imports + n.ranks - n.download - n.read) or None
+        ),
     },
     hint="Both paths meet at the warm-up. By how much is the path of the weights shorter?",
     solution=lambda n: [
