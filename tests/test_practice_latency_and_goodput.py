@@ -1,0 +1,105 @@
+"""Practice of the chapter on latency: every answer a second time, from lists of moments and by counting."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import count, pairwise
+
+import pytest
+
+from calc import practice
+
+
+def first_wait(n) -> Fraction:
+    sent = n.due + n.late
+    messages = [(sent + n.opened, 0), *((sent + n.wait + i * n.gap, 1) for i in range(3))]
+    return Fraction(next(at for at, tokens in messages if tokens) - sent, 1000)
+
+
+def pace(n) -> Fraction:
+    """The mean of gaps that lie evenly between the first and the last token."""
+    step = Fraction(n.last - n.first, n.tokens - 1)
+    moments = [n.first + i * step for i in range(n.tokens)]
+    assert moments[-1] == n.last
+    gaps = [b - a for a, b in pairwise(moments)]
+    return sum(gaps) / len(gaps) / 1000
+
+
+def hidden_pause(n) -> Fraction:
+    """The gap that brings the mean to what it is."""
+    short = [n.gap] * (n.tokens - 2)
+    pause = Fraction(n.tpot) * (len(short) + 1) - sum(short)
+    assert sum([*short, pause]) / (n.tokens - 1) == n.tpot
+    return pause / 1000
+
+
+def attained(n) -> Fraction:
+    ends = ["good"] * n.good + ["missed"] * n.missed + ["failed"] * n.failed + ["cut"] * n.cut
+    judged = [end for end in ends if end != "cut"]
+    return Fraction(judged.count("good"), len(judged))
+
+
+def good_ones(n) -> int:
+    kept = 0
+    for request in n.log:
+        if len(request) == 3:  # it failed
+            continue
+        first, tokens_each = request
+        kept += first <= n.limits[0] and (tokens_each is None or tokens_each <= n.limits[1])
+    return kept
+
+
+def few(n) -> int:
+    """Try one number after the other, exactly."""
+    below, missed = Fraction(str(n.p)) / 100, Fraction(100 - n.confidence, 100)
+    return next(k for k in count(1) if below**k <= missed)
+
+
+def due_clock(n) -> Fraction:
+    free = 0
+    for i in range(n.requests):
+        free = max(free, i * n.every) + n.served
+    return Fraction(free - (n.requests - 1) * n.every, 1000)
+
+
+def frozen(n) -> Fraction:
+    """As a fluid: the backlog grows while the server stands still, then falls by what it takes beyond the arrivals."""
+    backlog = Fraction(n.rate * n.frozen)
+    capacity = Fraction(1000, n.served)
+    clears_after = backlog / (capacity - n.rate)
+    return n.rate * (n.frozen + clears_after)
+
+
+SECOND = {
+    "latency_and_goodput/first-wait": first_wait,
+    "latency_and_goodput/pace": pace,
+    "latency_and_goodput/attained": attained,
+    "latency_and_goodput/in-system": lambda n: Fraction(n.users) / Fraction(str(n.rate)),
+    "latency_and_goodput/good-ones": good_ones,
+    "latency_and_goodput/bundles": lambda n: Fraction(str(n.gap)) / (Fraction(1000) / n.rate),
+    "latency_and_goodput/left-over": lambda n: Fraction(n.e2e * 1000 - n.ttft, n.tokens - 1) / 1000,
+    "latency_and_goodput/few": few,
+    "latency_and_goodput/hidden-pause": hidden_pause,
+    "latency_and_goodput/in-decode": lambda n: n.in_flight - Fraction(n.token_rate * n.tpot, 1000),
+    "latency_and_goodput/due-clock": due_clock,
+    "latency_and_goodput/frozen": frozen,
+}
+PROBLEMS = practice.problems("latency_and_goodput")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("latency_and_goodput/promise").checklist()) >= 6
