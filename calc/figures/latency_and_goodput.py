@@ -91,17 +91,17 @@ def boundaries(*, client: Spread, gateway: Spread, engine: Spread, queue: Spread
         What each clock showed, seconds.
     """
     figure, (axes,) = canvas(3.5)
-    places = {"client": 0.0, "gateway": 1.15, "queue": 2.3, "engine": 3.3}
+    places = {"client": 0.0, "gateway": 1.15, "queue": 2.3, "engine": 3.65}
     for name, x in places.items():
         axes.plot([x, x], [0, 10], color=GREY, lw=0.8)
         axes.text(x, 10.35, name, ha="center", weight="bold")
-    out = [(0.0, 9.4, 1.15, 9.0), (1.15, 8.6, 2.3, 8.2), (2.3, 6.4, 3.3, 6.4)]
-    back = [(3.3, 2.4, 1.15, 1.6), (1.15, 1.2, 0.0, 0.8)]
+    out = [(0.0, 9.4, 1.15, 9.0), (1.15, 8.6, 2.3, 8.2), (2.3, 6.4, 3.65, 6.4)]
+    back = [(3.65, 2.4, 1.15, 1.6), (1.15, 1.2, 0.0, 0.8)]
     for x, y, to_x, to_y in (*out, *back):
         axes.annotate("", (to_x, to_y), (x, y), arrowprops=ARROW)
-    boxes(axes, [(3.24, 2.4, 0.12, 4.0)], fc=BLUE, ec="none")
+    boxes(axes, [(3.59, 2.4, 0.12, 4.0)], fc=BLUE, ec="none")
     boxes(axes, [(2.24, 6.4, 0.12, 1.8)], fc=ORANGE, ec="none")
-    axes.text(3.42, 4.4, "prefill", color=BLUE, va="center", rotation=90)
+    axes.text(3.77, 4.4, "prefill", color=BLUE, va="center", rotation=90)
     spans = [
         (0.1, 9.4, 0.8, f"client:\n{_range(client)}", INK),
         (1.25, 8.6, 1.6, f"gateway:\n{_range(gateway)}", INK),
@@ -113,7 +113,7 @@ def boundaries(*, client: Spread, gateway: Spread, engine: Spread, queue: Spread
         left = text.startswith("queue")
         y = (top + bottom) / 2 if left else 4.4
         _lines(axes, x + (-0.06 if left else 0.06), y, text, first=6, color=color, ha="right" if left else "left")
-    axes.set(xlim=(-0.25, 3.7), ylim=(-0.1, 11.1))
+    axes.set(xlim=(-0.25, 4.05), ylim=(-0.1, 11.1))
     axes.set_axis_off()
     alt = (
         "A request goes from the client through a gateway and a queue into the engine, and its first token comes back. "
@@ -152,7 +152,7 @@ def goodput_curve(*, points: Sequence[RatePoint], limits: str) -> Picture:
     last, best = points[-1], max(points, key=lambda point: point.goodput.median)
     axes.text(rates[-1] - 0.15, last.throughput.median + 0.02 * top, "answered", color=INK, ha="right", va="bottom")
     below = last.goodput.median < 0.5 * top
-    place = (rates[-1] - 0.15, last.goodput.median) if below else (rates[0], 0.88 * top)
+    place = (rates[-1] - 0.07 * rates[-1], last.goodput.median) if below else (rates[0], 0.88 * top)
     axes.text(*place, "both limits kept", color=BLUE, ha="right" if below else "left", va="center")
     told = "; ".join(
         f"{significant(point.per_s)} due, {significant(point.throughput.median, 3)} answered, "
