@@ -20,7 +20,8 @@ ROOT = Path(__file__).parent.parent
 ORDER = (
     *("units", "symbols", "working", "sources", "panel", "notebook", "models", "hardware", "parameters", "kv_cache"),
     *("parallel", "roofline", "attention", "adapters", "quantization", "paging", "capacity", "speculation", "queueing"),
-    *("workload", "scheduling", "latency", "startup", "disaggregation", "selection", "published", "practice", "figures"),
+    *("workload", "scheduling", "latency", "startup", "disaggregation", "selection"),
+    *("published", "practice", "figures"),
 )
 
 # The parts of a chapter, in order, by their headings
