@@ -11,6 +11,8 @@ from calc.units import format_seconds, significant
 PALE = "#c9c9c9"
 PART_COLORS = (GREY, PURPLE, GREEN, ORANGE, PALE, BLUE)
 ROOM = 0.05  # of the width: the narrowest piece that its own label fits in
+SEEN = 0.002  # of the width: the narrowest piece that is seen at all
+TEXT = 0.015  # of the width: a letter, written small
 
 
 def gantt(*, found: Schedule, order: str, limit_s: float | None = None) -> Picture:
@@ -29,20 +31,27 @@ def gantt(*, found: Schedule, order: str, limit_s: float | None = None) -> Pictu
     width = found.total_s * 1.16
     for row, timed in enumerate(shown):
         y = len(shown) - row - 0.8
-        critical = timed.name in found.path
+        boxes(
+            axes, [(timed.start_s, y, timed.seconds, 0.6)], fc=ORANGE if timed.name in found.path else BLUE, ec="none"
+        )
+        said = format_seconds(float(f"{timed.seconds:.3g}"))
+        x, above = timed.end_s + 0.012 * width, 0.3
         if timed.slack_s > 0:
-            boxes(axes, [(timed.end_s, y + 0.22, timed.slack_s, 0.16)], fc=PALE, ec="none")
-        boxes(axes, [(timed.start_s, y, timed.seconds, 0.6)], fc=ORANGE if critical else BLUE, ec="none")
-        end = timed.end_s + timed.slack_s
-        said = format_seconds(float(significant(timed.seconds, 3).replace(",", "")))
-        axes.text(end + 0.012 * width, y + 0.3, said, va="center", fontsize=7.5)
+            boxes(axes, [(timed.end_s, y + 0.16, timed.slack_s, 0.16)], fc=PALE, ec="none")
+            end = timed.end_s + timed.slack_s
+            late = f"slack {format_seconds(float(f'{timed.slack_s:.3g}'))}"
+            axes.text(end + 0.012 * width, y + 0.24, late, va="center", fontsize=7.5)
+            above = 0.62
+        if limit_s is not None and x - 0.012 * width < limit_s < x + TEXT * len(said) * width:
+            x = limit_s + 0.012 * width  # clear of the line
+        axes.text(x, y + above, said, va="center", fontsize=7.5)
     if limit_s is not None and limit_s < width:
-        axes.axvline(limit_s, color=INK, lw=0.8, ls=(0, (4, 3)))
-        axes.text(limit_s, len(shown) + 0.05, format_seconds(limit_s), ha="center", va="bottom", fontsize=7.5)
+        axes.plot([limit_s, limit_s], [0, len(shown)], color=INK, lw=0.8, ls=(0, (4, 3)))
+        axes.text(limit_s, len(shown) + 0.06, format_seconds(limit_s), ha="center", va="bottom", fontsize=7.5)
     axes.set_yticks([len(shown) - row - 0.5 for row in range(len(shown))], [timed.name for timed in shown])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set(xlim=(0, width), ylim=(0, len(shown) + 0.3), xlabel="seconds from the start")
+    axes.set(xlim=(0, width), ylim=(0, len(shown) + 0.6), xlabel="seconds from the start")
     slack = [f"{t.name} {format_seconds(t.slack_s)}" for t in shown if t.slack_s > 0]
     path = ", ".join(name for name in found.path if found[name].seconds > 0)
     alt = f"Phases of a start of {format_seconds(found.total_s)} as bars in time. The critical path is {path}. " + (
@@ -79,6 +88,8 @@ def stacked_parts(*, states: Mapping[str, Mapping[str, Spread]], source: str) ->
             if seconds > ROOM * width:
                 inside = "#ffffff" if colors[part] not in (PALE, GREY) else "#000001"
                 axes.text(left + seconds / 2, y + 0.3, significant(seconds, 2), ha="center", va="center", color=inside)
+            elif seconds > SEEN * width:
+                axes.text(left + seconds / 2, y + 0.66, significant(seconds, 2), ha="center", va="bottom", fontsize=7.5)
             left += seconds
         total = spreads["total"]
         axes.plot([total.least_s, total.most_s], [y + 0.75, y + 0.75], color=INK, lw=1, marker="|", ms=4)
