@@ -32,14 +32,14 @@ def two_timelines(
         (title, [row[:SHOWN_PLACES] for row in seats], waiting, min(SHOWN_WAITING, max(map(len, waiting))))
         for title, (seats, waiting) in schedules.items()
     ]
-    lines = sum(len(seats[0]) + queue + 1.6 for _, seats, _, queue in shown)
-    figure, (axes,) = canvas(0.5 + 0.25 * lines)
+    lines = sum(len(seats[0]) + queue + 1.9 for _, seats, _, queue in shown)
+    figure, (axes,) = canvas(0.5 + 0.26 * lines)
     top, told = 0.0, []
     for title, seats, waiting, queue in shown:
         steps, places = len(seats), len(seats[0])
         idle = sum(name is None for row in schedules[title][0] for name in row)
-        axes.text(0, top - 0.35, f"{title}: {counted(steps, 'step')}, {format_count(idle)} idle", va="center")
-        bottom = top - 0.9
+        axes.text(0.06, top - 0.25, f"{title}: {counted(steps, 'step')}, {format_count(idle)} idle", va="center")
+        bottom = top - 1.2
         for place in range(places):
             y = bottom - place
             holders = [row[place] for row in seats]
@@ -80,15 +80,15 @@ def _runs(
     for name in dict.fromkeys(name for name in holders if name is not None):
         at = [step for step, holder in enumerate(holders) if holder == name]
         cells = [(step + 0.06, y - 0.42, 0.88, 0.84) for step in at]
-        if waits:
-            boxes(axes, cells, fc="none", ec=color[name], lw=1.0)
+        if waits:  # from its arrival on, in one piece
+            boxes(axes, [(at[0] + 0.06, y - 0.42, len(at) - 0.12, 0.84)], fc="none", ec=color[name], lw=1.0)
         else:
             boxes(axes, cells[:1], fc=color[name], ec=INK, lw=1.0)
             if cells[1:]:
                 boxes(axes, cells[1:], fc=color[name], ec="none", alpha=0.75)
         text = f"{name} waits" if waits else str(name)
         if len(at) >= NARROW * longest * (3 if waits else 1):
-            middle = (at[0] + at[-1] + 1) / 2
+            middle = (at[0] + at[-1] + 1) / 2 if waits else at[len(at) // 2] + 0.5
             axes.text(middle, y, text, ha="center", va="center", color=INK if waits else "#ffffff", fontsize=7.5)
 
 
@@ -122,11 +122,11 @@ def gain_by_places(
     axes.plot(places, bound, color=INK, lw=1.0, ls=(0, (4, 3)))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    for (name, gains), color, below in zip(curves.items(), COLORS, (False, True, True), strict=False):
+    for (name, gains), color, away in zip(curves.items(), COLORS, (6, -19, 5), strict=False):
         axes.plot(places, gains, color=color, marker="o", ms=3)
         axes.annotate(
-            name, (places[-1], gains[-1]), (0, -6 if below else 6), textcoords="offset points", color=color,
-            ha="right", va="top" if below else "bottom",
+            name, (places[-1], gains[-1]), (0, away), textcoords="offset points", color=color,
+            ha="right", va="top" if away < 0 else "bottom",
         )  # fmt: skip
     middle = len(places) // 2
     axes.annotate(
@@ -167,21 +167,24 @@ def wait_by_rate(
     """
     figure, (axes,) = canvas(2.8)
     values = [value for column in waits.values() for value in column if value > 0]
-    low, high = min(values) / 1.8, max(values) * 3.2
-    for (name, column), color, side in zip(waits.items(), (ORANGE, BLUE), ("right", "left"), strict=True):
+    low, high, widest = min(values) / 2.5, max(values) * 2.5, 1.05 * max(*rates, *capacities.values())
+    for (name, column), color, above in zip(waits.items(), (ORANGE, BLUE), (True, False), strict=True):
         axes.plot(rates, column, color=color, marker="o", ms=3)
-        capacity = capacities[name]
-        axes.axvline(capacity, color=color, lw=0.9, ls=(0, (1, 2)))
         axes.annotate(
-            f"{name} serves {significant(capacity, 3)}/s", (capacity, high), (-3 if side == "right" else -3, -3),
-            textcoords="offset points", color=color, ha="right", va="top", rotation=90, fontsize=7,
+            name, (rates[0], column[0]), (-2, 11 if above else -5), textcoords="offset points", color=color,
+            va="bottom" if above else "top",
+        )  # fmt: skip
+        axes.axvline(capacities[name], color=color, lw=0.9, ls=(0, (1, 2)))
+        axes.text(
+            capacities[name], 1.02 if above else 1.11, f"{name} serves {significant(capacities[name], 3)}/s",
+            color=color, ha="right" if capacities[name] > 0.7 * widest else "center", transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     axes.set_yscale("log")
     axes.set(
         xlabel="requests per second that arrive",
         ylabel="mean time to first token",
         ylim=(low, high),
-        xlim=(0, 1.05 * max(*rates, *capacities.values())),
+        xlim=(0, widest),
     )
     ticks = [10.0**power for power in range(-3, 6) if low <= 10.0**power <= high]
     axes.set_yticks(ticks, [format_seconds(tick) for tick in ticks])
@@ -223,8 +226,8 @@ def stream_gaps(*, gaps: dict[str, list[float]], at: int, marked: str) -> Pictur
     left = at > len(values) / 2
     axes.annotate(
         f"{marked}: {format_seconds(values[at - 1])}",
-        (at + shifts[1], 1000 * values[at - 1]),
-        (-10 if left else 10, -1),
+        (at + shifts[1] + (-0.18 if left else 0.18), 1000 * values[at - 1]),
+        (-4 if left else 4, -1),
         textcoords="offset points",
         ha="right" if left else "left",
         va="top",
