@@ -387,11 +387,14 @@ def test_quantities_are_checked():
 def test_the_panel_says_what_the_filter_says(asked):
     panel = selection.selection_panel(**asked)
     verdicts = selection.screen(selection.Needs(**asked))
-    assert [row.label for row in panel.rows] == [v.name for v in verdicts]
+    assert [row.label for row in panel.rows] == [v.name.partition(",")[0] for v in verdicts]
     for row, verdict in zip(panel.rows, verdicts, strict=True):
         assert row.keep == verdict.passes
-        first = {"passes": "passes", "rejected": "no: ", "open": "unknown: "}[verdict.result]
-        assert row.text.startswith(first)
+        ends = {"passes": "passes", "rejected": f"{len(verdict.rejecting)} no", "open": f"{len(verdict.open)} unknown"}
+        assert row.text == ends[verdict.result]
+        reasons = [line for line in panel.working if line.startswith(f"{row.label}: ")]
+        assert len(reasons) == (not verdict.passes)
+        assert all(c.question in reasons[0] for c in verdict.rejecting)
     passing = [v.name for v in verdicts if v.passes]
     assert all(name in panel.meaning for name in passing)
     assert passing or panel.meaning.startswith("No engine passes")

@@ -11,7 +11,8 @@ from calc.selection import NO, YES, Agreement, Candidate, Verdict, equal_share
 from calc.units import counted, significant
 
 MARKS = {YES: ("o", BLUE, BLUE, 6), NO: ("x", ORANGE, ORANGE, 6.5)}
-WORDS = {"passes": "passes", "open": "open", "rejected": "out"}
+SHORT = {"tgi": "TGI", "transformers": "transformers"}
+WORDS = {"passes": "passes", "open": "open", "rejected": "rejected"}
 
 
 def compatibility(*, verdicts: Sequence[Verdict]) -> Picture:
@@ -23,21 +24,21 @@ def compatibility(*, verdicts: Sequence[Verdict]) -> Picture:
         All of one deployment.
     """
     asked = [c.question for c in verdicts[0].cells]
-    figure, (axes,) = canvas(1.55 + 0.235 * len(verdicts))
+    figure, (axes,) = canvas(1.7 + 0.25 * len(verdicts))
     for row, verdict in enumerate(verdicts):
         y = -row
         strong = INK if verdict.passes else GREY
-        axes.text(-0.7, y, verdict.name.partition(",")[0], ha="right", va="center", color=strong)
+        axes.text(-0.7, y, SHORT.get(verdict.engine, verdict.name), ha="right", va="center", color=strong)
         for column, found in enumerate(verdict.cells):
             marker, edge, face, size = MARKS.get(found.value, ("o", GREY, "none", 6))
             axes.plot(column, y, marker, mec=edge, mfc=face, ms=size, mew=1.3)
         axes.text(len(asked) - 0.3, y, WORDS[verdict.result], ha="left", va="center", color=strong)
     for column, question in enumerate(asked):
-        axes.text(column - 0.1, 0.7, _short(question), rotation=48, ha="left", va="bottom", fontsize=7.5)
+        axes.text(column - 0.1, 0.7, _short(question), rotation=55, ha="left", va="bottom", fontsize=8.5)
     axes.set(xlim=(-0.8, len(asked) + 1.2), ylim=(-len(verdicts) + 0.4, 0.6))
     axes.set_axis_off()
     told = "; ".join(
-        f"{v.name} {WORDS[v.result]}"
+        f"{v.name}: {WORDS[v.result]}"
         + (f" ({', '.join(c.question for c in v.rejecting or v.open)})" if not v.passes else "")
         for v in verdicts
     )
@@ -128,7 +129,7 @@ def cost_by_utilization(*, candidates: Sequence[Candidate], other_price: float, 
     for y, name, color in ends:
         axes.text(101, y, f" {name}", color=color, va="center")
     axes.axhline(other_price, color=GREY, lw=0.9)
-    axes.text(101, other_price, " other price", color=GREY, va="bottom", fontsize=8)
+    axes.text(101, other_price + 0.015 * top, " other price", color=GREY, va="bottom", fontsize=8)
     axes.axvline(100 * now, color=INK, lw=0.8, ls=(0, (4, 3)))
     axes.set(xlim=(0, 132), ylim=(0, top), xlabel="utilization, %", ylabel=f"{currency} for a million good tokens")
     axes.set_xticks([0, 20, 40, 60, 80, 100])

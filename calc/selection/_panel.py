@@ -9,8 +9,6 @@ from calc.quantization import gguf_mixes, scheme
 from calc.selection._filter import NOTHING, Needs, Verdict, screen
 from calc.units import counted
 
-RESULTS = {"passes": "passes", "open": "not known", "rejected": "no"}
-
 
 def selection_panel(
     *,
@@ -50,7 +48,7 @@ def selection_panel(
         api=api,
     )
     verdicts = screen(needs)
-    rows = tuple(Row(v.name, _reason(v), kind="published", keep=v.passes) for v in verdicts)
+    rows = tuple(Row(_short(v), _result(v), kind="published", keep=v.passes) for v in verdicts)
     passing = [v.name for v in verdicts if v.passes]
     unknown = [v for v in verdicts if v.result == "open"]
     remain = f"Passing: {', '.join(passing)}. " if passing else "No engine passes. "
@@ -62,12 +60,21 @@ def selection_panel(
         if len(passing) < len(verdicts)
         else "Nothing is left to look up."
     )
-    return Panel(rows, (_asked(needs),), remain + doubt, _LEFT_OUT)
+    reasons = tuple(f"{_short(v)}: {_reason(v)}" for v in verdicts if not v.passes)
+    return Panel(rows, (_asked(needs), *reasons), remain + doubt, _LEFT_OUT)
+
+
+def _short(verdict: Verdict) -> str:
+    return verdict.name.partition(",")[0]
+
+
+def _result(verdict: Verdict) -> str:
+    if verdict.passes:
+        return "passes"
+    return f"{len(verdict.rejecting)} no" if verdict.rejecting else f"{len(verdict.open)} unknown"
 
 
 def _reason(verdict: Verdict) -> str:
-    if verdict.passes:
-        return f"passes: {counted(len(verdict.cells), 'cell')} say{'s' if len(verdict.cells) == 1 else ''} yes"
     cells = verdict.rejecting or verdict.open
     word = "no" if verdict.rejecting else "unknown"
     return f"{word}: " + "; ".join(f"{c.question} ({c.version})" for c in cells)
