@@ -177,7 +177,8 @@ def wait_by_rate(
         axes.axvline(capacities[name], color=color, lw=0.9, ls=(0, (1, 2)))
         axes.text(
             capacities[name], 1.02 if above else 1.11, f"{name} serves {significant(capacities[name], 3)}/s",
-            color=color, ha="right" if capacities[name] > 0.7 * widest else "center", transform=axes.get_xaxis_transform(),
+            color=color, ha="right" if capacities[name] > 0.7 * widest else "center",
+            transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     axes.set_yscale("log")
     axes.set(
