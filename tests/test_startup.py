@@ -501,7 +501,7 @@ def test_the_panel_by_hand():
     weights = 2 * count(load("llama-3.1-70b")).total
     moving = 2 * weights / 2.5e9 + weights / 8 / 64e9
     assert shown()["The start"] == f"{80 + 85 + 60 + 10 + moving:.4g} s"
-    assert shown()["Storage that a minute would take"] == "none would do: the rest takes longer"
+    assert shown()["Storage that a minute would take"] == "no rate is enough"
     quick = shown(setup_s=10, compile_s=5, capture_s=5)
     left = 60 - 10 - 5 - 5 - 10 - weights / 8 / 64e9
     assert quick["Storage that a minute would take"] == f"{2 * weights / left / 1e9:.4g} GB/s"
@@ -515,7 +515,7 @@ def test_the_rate_for_a_minute_gives_a_minute(place, order):
     given = {"setup_s": 10, "compile_s": 5, "capture_s": 5, "place": place, "order": order}
     said = shown(**given)["Storage that a minute would take"]
     if place == "host memory":
-        assert said == "none: no storage is read"
+        assert said == "none is read"
     else:
         rate = float(said.removesuffix(" GB/s"))
         assert float(shown(**given, storage_gb=rate)["The start"].removesuffix(" s")) == pytest.approx(60, rel=0.002)

@@ -104,7 +104,7 @@ def startup_panel(
         Row("The start", format_seconds(found.total_s), keep=True),
         Row("What the weights add to it", _added(weights_gain)),
         Row("The weights could come later by", format_seconds(max(timed.slack_s for timed in moving))),
-        Row("Halve this first", f"{_SAID.get(best.name, best.name)}: {format_seconds(best.halved_s)} off the start"),
+        Row("Halve this first, and gain", f"{_SAID.get(best.name, best.name)}, {format_seconds(best.halved_s)}"),
         Row("Storage that a minute would take", _needed(start), keep=True),
     ]
     return Panel(tuple(rows), tuple(_lines(start, found)), _meaning(found, weights_gain, weights_s), _LEFT_OUT)
@@ -122,10 +122,10 @@ def _added(seconds: float) -> str:
 def _needed(start: StartUp) -> str:
     """The rate of storage at which the start lasts a minute."""
     if start.weights_from == "host memory":
-        return "none: no storage is read"
+        return "none is read"
     left = storage_allowance(start, goal_s=GOAL_S)
     if not left:
-        return "none would do: the rest takes longer"
+        return "no rate is enough"
     moved = sum(hop.moved_bytes for hop in hops(start) if hop.name != COPY)
     return format_decimal(average_rate(moved_bytes=moved, elapsed=left), "B/s")
 

@@ -104,6 +104,8 @@ def levers_keep_their_word(run: Run) -> None:
     def total(levers: list) -> float:
         return startup.schedule(startup.phases(startup.apply(n["start"], levers))).total_s
 
+    for lever in chosen or ():
+        assert re.search(rf"plausible if (this|all of this) is true: [^.]*{lever.name}", run.prose)
     if chosen is None:
         assert "**not plausible**" in run.prose and total(list(n["levers"])) > goal * (1 - 1e-6)
     else:
@@ -121,7 +123,7 @@ def the_chain(run: Run) -> None:
     """Piece by piece is no longer than hop after hop and no shorter than the slowest hop; played out it is the same."""
     n = run.namespace
     hops = [hop.seconds for hop in n["moves"]]
-    assert max(hops) * (1 - 1e-9) <= n["chain"] <= sum(hops) * (1 + 1e-9)
+    assert max(hops) * 0.999 <= n["chain"] <= sum(hops) * 1.001  # four digits are shown
     assert abs(n["played"] - n["formula"]) <= 1e-6 * n["formula"]
 
 
