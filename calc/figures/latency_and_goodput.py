@@ -75,11 +75,9 @@ def token_arrivals(*, timelines: Sequence[Timeline], limits: Objectives, stall_s
     return picture(figure, alt=f"Requests as the client saw them. {'; '.join(told)}.", caption=caption)
 
 
-def _range(spread: Spread) -> str:
+def _two_lines(spread: Spread) -> str:
     """A median, and the range below it."""
-    factor, unit = (1e3, "ms") if spread.median >= 1e-3 else (1e6, "µs")
-    low, high = (significant(factor * value, 3) for value in (spread.low, spread.high))
-    return f"{significant(factor * spread.median, 3)} {unit}\n({low} to {high})"
+    return spread.seconds().replace(" (", "\n(")
 
 
 def boundaries(*, client: Spread, gateway: Spread, engine: Spread, queue: Spread) -> Picture:
@@ -103,10 +101,10 @@ def boundaries(*, client: Spread, gateway: Spread, engine: Spread, queue: Spread
     boxes(axes, [(2.24, 6.4, 0.12, 1.8)], fc=ORANGE, ec="none")
     axes.text(3.77, 4.4, "prefill", color=BLUE, va="center", rotation=90)
     spans = [
-        (0.1, 9.4, 0.8, f"client:\n{_range(client)}", INK),
-        (1.25, 8.6, 1.6, f"gateway:\n{_range(gateway)}", INK),
-        (2.45, 8.2, 2.4, f"engine:\n{_range(engine)}", BLUE),
-        (2.14, 8.2, 6.4, f"queue:\n{_range(queue)}", ORANGE),
+        (0.1, 9.4, 0.8, f"client:\n{_two_lines(client)}", INK),
+        (1.25, 8.6, 1.6, f"gateway:\n{_two_lines(gateway)}", INK),
+        (2.45, 8.2, 2.4, f"engine:\n{_two_lines(engine)}", BLUE),
+        (2.14, 8.2, 6.4, f"queue:\n{_two_lines(queue)}", ORANGE),
     ]
     for x, top, bottom, text, color in spans:
         axes.annotate("", (x, bottom), (x, top), arrowprops=SPAN | {"color": color})

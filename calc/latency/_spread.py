@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from calc.units import CalcError
+from calc.units import CalcError, significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +56,15 @@ class Spread:
         """
         middle, low, high = write(self.median), write(self.low), write(self.high)
         return middle if low == high else f"{middle} ({low} to {high})"
+
+    def seconds(self) -> str:
+        """The same for a time in seconds, with three digits and one unit.
+
+        Examples
+        --------
+        >>> Spread.of([0.25, 0.5, 0.3]).seconds(), Spread.of([2.0]).seconds()
+        ('300 ms (250 to 500)', '2 s')
+        """
+        factor, unit = next((f, u) for f, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if self.median * f >= 1 or f == 1e6)
+        middle, low, high = (significant(factor * value, 3) for value in (self.median, self.low, self.high))
+        return f"{middle} {unit}" if low == high else f"{middle} {unit} ({low} to {high})"
