@@ -51,10 +51,11 @@ def round_walk(
         if not tested:
             axes.text(place + 0.5, 1.75, "not\ntested", ha="center", va="center", color=GREY)
             continue
-        for x, chance, color in ((0.2, draft[place], GREY), (0.55, target[place], INK)):
+        for x, chance, color, name in ((0.2, draft[place], GREY, "q"), (0.55, target[place], INK, "p")):
             boxes(axes, [(place + x, 1.22, 0.25, 0.85 * chance)], fc=color, ec="none", alpha=0.75)
+            axes.text(place + x + 0.125, 1.18, name, ha="center", va="top", fontsize=7.5)
         share = min(1.0, target[place] / draft[place])
-        axes.text(place + 0.5, 1.08, f"keep {significant(100 * share, 2)}%", ha="center", va="top")
+        axes.text(place + 0.5, 0.94, f"keep {significant(100 * share, 2)}%", ha="center", va="top")
         mark, color = ("✓", BLUE) if passed else ("✗", ORANGE)
         axes.text(place + 0.5, 2.28, mark, ha="center", va="center", color=color)
         if passed:
@@ -63,7 +64,6 @@ def round_walk(
     axes.text(accepted + 0.5, -0.12, "bonus" if accepted == count else "correction", ha="center", va="top", color=GREEN)
     for y, text in ((2.81, "draft"), (1.65, "test"), (0.31, "out")):
         axes.text(-1.1, y, text, ha="right", va="center")
-    axes.text(-0.5, 1.65, "grey: q\nblack: p", ha="center", va="center")
     axes.set(xlim=(-1.6, count + 1.05), ylim=(-0.5, 3.25))
     axes.set_axis_off()
     out = " ".join((*words[:accepted], last))
@@ -73,7 +73,7 @@ def round_walk(
         + (" and adds a bonus" if accepted == count else f", rejects “{words[accepted]}” and corrects it")
         + f": “{last}”. The round emits “{out}”."
     )
-    return picture(figure, alt=alt, caption="One round. Bars: the chance of the word by the drafter and by the target.")
+    return picture(figure, alt=alt, caption="One round. Bars: the word's chance by the drafter, q, and by the target, p.")
 
 
 def shared_chance(*, words: Sequence[str], target: Sequence[float], draft: Sequence[float], before: str) -> Picture:
@@ -114,7 +114,7 @@ def shared_chance(*, words: Sequence[str], target: Sequence[float], draft: Seque
         f"Chances of the word after “{before}” by target and drafter. They have {share}% in common, which is accepted; "
         "what the drafter has too much is rejected, and replaced by what the target has more. The sum is the target."
     )
-    caption = f"The word after “{before}”. Black lines: the target. Blue and green together fill it exactly. Derived."
+    caption = f"The word after “{before}”. Lines: the target. Blue and green together fill it exactly. Derived."
     return picture(figure, alt=alt, caption=caption)
 
 
@@ -134,7 +134,7 @@ def reached_positions(*, runs: Mapping[str, Sequence[float]], steady: float, sta
     longest = max(map(len, runs.values()))
     places = range(1, longest + 1)
     axes.plot(places, [100 * steady**n for n in places], color=GREY, ls=DASHED)
-    axes.annotate(start, (longest, 100 * steady**longest), (-4, 6), textcoords="offset points", ha="right", color=GREY)
+    axes.text(0.99, 0.99, start, transform=axes.transAxes, ha="right", va="top", color=GREY)
     for place, ((name, shares), color) in enumerate(zip(runs.items(), COLORS, strict=False)):
         axes.plot(range(1, len(shares) + 1), [100 * share for share in shares], color=color, marker="o", ms=3)
         axes.text(0.03, 0.05 + 0.1 * place, name, transform=axes.transAxes, color=color)
@@ -182,10 +182,10 @@ def speedup_by_draft(*, batches: Mapping[int, Mapping[int, tuple[float, float, f
         at = value if previous is None else max(value, previous + 0.09 * room)
         axes.text(lengths[-1] + 0.25, at, f"batch {batch}", color=color, va="center")
         previous = at
-    axes.text(lengths[0] - 0.35, 1 + 0.015 * room, "no draft", va="bottom")
+    axes.text(lengths[0] - 0.95, 1 + 0.015 * room, "no draft", va="bottom")
     axes.set_xticks(lengths)
     axes.set(
-        xlabel="draft tokens in a round", ylabel="speed-up between tokens", xlim=(lengths[0] - 0.4, lengths[-1] + 1)
+        xlabel="draft tokens in a round", ylabel="speed-up between tokens", xlim=(lengths[0] - 1, lengths[-1] + 1)
     )
     told = "; ".join(
         f"batch {batch}: " + ", ".join(f"{significant(point[0], 3)} with {k}" for k, point in points.items())

@@ -12,6 +12,7 @@ from calc.units import CalcError, counted, format_seconds, significant
 from calc.working import working
 
 LONGEST = 16  # drafts that the panel tries
+DECIMALS = 3  # of a ratio of floors: more would be read as exactness
 
 
 def speculation_panel(
@@ -60,7 +61,7 @@ def speculation_panel(
 
     def checked(k: int) -> float:
         floor = verification_floor(geometry, chip, batch=batch, cached=cached, draft_tokens=k, ranks=ranks)
-        return floor.cost
+        return round(floor.cost, DECIMALS)
 
     lengths = range(1, LONGEST + 1)
     tokens = {k: expected_tokens(acceptance=alpha, draft_tokens=k) for k in lengths}
@@ -82,7 +83,7 @@ def speculation_panel(
     )
     lines = (
         working(expected_tokens, acceptance=alpha, draft_tokens=draft_tokens).text,
-        working(round_cost, draft_tokens=draft_tokens, draft_cost=share, verify_cost=floor.cost).text,
+        working(round_cost, draft_tokens=draft_tokens, draft_cost=share, verify_cost=checked(draft_tokens)).text,
         working(round_speedup, tokens_per_round=tokens[draft_tokens], round_cost=costs[draft_tokens]).text,
     )
     return Panel(rows, lines, _meaning(floor.multiplies, floor.check.tokens, gain, best, most), _LEFT_OUT)
