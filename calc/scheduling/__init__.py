@@ -19,7 +19,7 @@ from calc.scheduling._batching import (
 )
 from calc.scheduling._batching_panel import LENGTHS, batching_panel, output_lengths
 from calc.scheduling._choice import Choice, Setting, choose, spread, undominated
-from calc.scheduling._chunk_panel import chunk_panel
+from calc.scheduling._chunk_panel import chunk_panel, prompt_floors
 from calc.scheduling._chunks import (
     chunk,
     chunks,
@@ -91,6 +91,7 @@ __all__ = [
     "occupancy",
     "only_places",
     "output_lengths",
+    "prompt_floors",
     "prompt_per_output",
     "read_iterations",
     "reloaded_bytes",

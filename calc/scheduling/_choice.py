@@ -30,7 +30,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         if not self.waits_s or len(self.waits_s) != len(self.gaps_s):
-            raise SchedulingError(f"setting {self.name}: wanted a wait and a gap of each repeat, and one repeat at least")
+            raise SchedulingError(f"setting {self.name}: wanted a wait and a gap of each repeat, one at least")
 
     @property
     def wait_s(self) -> float:

@@ -147,8 +147,9 @@ def prompt_floors(
 
 def _meaning(steps: int, longest: float, total: float, whole: float, decoding: int) -> str:
     others = (
-        "Nobody decodes beside it, so cutting it only adds steps." if not decoding else "The others get a token from "
-        f"each step, at best every {format_seconds(longest)} at the slowest."
+        "Nobody decodes beside it, so cutting it only adds steps."
+        if not decoding
+        else f"The others get a token from each step, the slowest of which takes at least {format_seconds(longest)}."
     )
     if steps == 1:
         alone = "Nobody decodes beside it." if not decoding else "The others wait for all of it in a single gap."

@@ -232,9 +232,7 @@ def step_samples(logs: Iterable[Log]) -> list[Sample]:
             positions, times, _ = zip(*steps, strict=True)
             beyond += [time - ran for _, time, ran in steps]
             decodes.append(
-                Sample(
-                    time_s=median(times), decode_sequences=batch, decode_positions=round(batch * median(positions))
-                )
+                Sample(time_s=median(times), decode_sequences=batch, decode_positions=round(batch * median(positions)))
             )
     if not decodes:
         raise SchedulingError("no batch decodes in this recording: give that of a grid of steps")
@@ -309,9 +307,7 @@ def fit_quadratic(samples: Iterable[Sample]) -> Quadratic:
             positions_read(new=s.prefill_tokens, cached=s.prefix_positions),
         ),
     )
-    return Quadratic(
-        base_s=base, prefill_token_s=prefill, decode_sequence_s=decode, cached_token_s=cached, pair_s=pair
-    )
+    return Quadratic(base_s=base, prefill_token_s=prefill, decode_sequence_s=decode, cached_token_s=cached, pair_s=pair)
 
 
 def _fit(samples: Iterable[Sample], parts: Any) -> list[float]:

@@ -1,0 +1,147 @@
+"""Practice of the chapter on chunked prefill: every answer a second time, token by token and in whole numbers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+
+from calc import practice
+from calc.scheduling import Request, Scheduler, SchedulerConfig
+from calc.sources import load_json
+
+BITS = {"bf16": 16, "fp8": 8}
+
+
+def config(slug: str) -> dict:
+    facts = load_json("models", f"{slug}.json")["config"]
+    return facts.get("text_config", facts)
+
+
+def cuts(n) -> list[int]:
+    """Chunks of the prompt, dealt out one after another."""
+    left, found = n.prompt, []
+    while left > 0:
+        found.append(min(left, n.budget - n.decoding))
+        left -= found[-1]
+    return found
+
+
+def read_again(n) -> int:
+    """Positions before each chunk, added up."""
+    done = total = 0
+    for tokens in cuts(n):
+        total += done
+        done += tokens
+    return total
+
+
+def position(n) -> int:
+    c = config(n.model)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    return c["num_hidden_layers"] * c["num_key_value_heads"] * size * 2 * BITS[n.element] // 8
+
+
+def parameters(slug: str) -> int:
+    """Matrices of the configuration, biases of Qwen2's queries, keys and values, and norms."""
+    c = config(slug)
+    hidden, layers, wide = c["hidden_size"], c["num_hidden_layers"], c["intermediate_size"]
+    size = c.get("head_dim") or hidden // c["num_attention_heads"]
+    queries, keys = c["num_attention_heads"] * size, c["num_key_value_heads"] * size
+    one = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * wide + 2 * hidden
+    if c["model_type"] == "qwen2":
+        one += queries + 2 * keys
+    tables = 1 if c.get("tie_word_embeddings") else 2
+    return layers * one + tables * c["vocab_size"] * hidden + hidden
+
+
+def pairs(n) -> tuple[int, int]:
+    """Pairs that an estimate without the prefix finds, and all of them, token by token."""
+    return sum(i % n.chunk + 1 for i in range(n.prompt)), sum(i + 1 for i in range(n.prompt))
+
+
+def scheduled(n) -> int:
+    """Steps of the prompt in the library's scheduler, beside requests that end on the way."""
+    scheduler = Scheduler(SchedulerConfig(blocks=4000, token_budget=n.budget, sequences=n.decoding + 1))
+    for i in range(n.decoding):
+        scheduler.add(Request(i, 1, n.beside + 1))  # the first token comes before the prompt does
+    scheduler.step()
+    scheduler.add(Request("long", n.prompt, 1))
+    steps = 0
+    while not scheduler.idle:
+        steps += any(row.name == "long" for row in scheduler.step().rows)
+    return steps
+
+
+def gaps(n) -> Fraction:
+    """Share of lengthened gaps, from a count of the others."""
+    others = (Fraction(n.every_s) - n.chunks * Fraction(n.stall_ms, 1000)) / Fraction(n.gap_ms, 1000)
+    return n.chunks / (n.chunks + others)
+
+
+def apart(n) -> Fraction:
+    """Stalled gaps and as many others as make them the rarest hundredths."""
+    others = n.chunks * Fraction(n.percentile, 100 - n.percentile)
+    return (n.chunks * n.stall_ms + others * n.gap_ms) / 1000
+
+
+def largest(n) -> int:
+    """Walk up the straight line, a token at a time."""
+    slope = Fraction(n.large_ms - n.small_ms, n.large_tokens - n.small_tokens)
+    tokens = 0
+    while n.small_ms + (tokens + 1 - n.small_tokens) * slope <= n.limit_ms:
+        tokens += 1
+    return tokens
+
+
+SECOND = {
+    "chunked_prefill/room": lambda n: n.budget - sum(1 for _ in range(n.decoding)),
+    "chunked_prefill/steps": lambda n: len(cuts(n)),
+    "chunked_prefill/last": lambda n: cuts(n)[-1],
+    "chunked_prefill/longer": lambda n: Fraction(sum(n.small_ms for _ in range(n.chunks)), n.large_ms),
+    "chunked_prefill/positions-again": read_again,
+    "chunked_prefill/bytes-again": lambda n: read_again(n) * position(n),
+    "chunked_prefill/arithmetic": lambda n: Fraction(*pairs(n)),
+    "chunked_prefill/balance": lambda n: Fraction(n.chunk, n.members - 1),
+    "chunked_prefill/finish-on-the-way": scheduled,
+    "chunked_prefill/weights-again": lambda n: Fraction(
+        read_again(n) * position(n), (len(cuts(n)) - 1) * 2 * parameters(n.model)
+    ),
+    "chunked_prefill/seen": gaps,
+    "chunked_prefill/how-often": apart,
+    "chunked_prefill/budget-for-gap": largest,
+}
+PROBLEMS = practice.problems("chunked_prefill")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(60):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-9), (seed, n)
+
+
+def test_a_mistake_is_the_published_one():
+    """sgl-project/sglang issue 34298: a chunk of 8,192 tokens is scored as a sequence of its own."""
+    n = SimpleNamespace(prompt=32_768, chunk=8192)
+    alone, whole = pairs(n)
+    assert alone == 4 * 8192 * 8193 // 2 and whole == 32_768 * 32_769 // 2
+    assert math.isclose(PROBLEMS["chunked_prefill/arithmetic"].answer(n), alone / whole)
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_plan_of_the_design_problem_keeps_both_promises():
+    for seed in range(8):
+        question = practice.problem("chunked_prefill/choose-budget", seed)
+        n, text = question.numbers, str(question.solution()).replace(",", "")
+        steps = n.wait_s * 1000 // n.gap_ms
+        assert f"for {steps} of them" in text
+        assert steps * -(-n.longest // steps) >= n.longest
+        assert len(question.checklist()) >= 6
