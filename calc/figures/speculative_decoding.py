@@ -73,7 +73,8 @@ def round_walk(
         + (" and adds a bonus" if accepted == count else f", rejects “{words[accepted]}” and corrects it")
         + f": “{last}”. The round emits “{out}”."
     )
-    return picture(figure, alt=alt, caption="One round. Bars: the word's chance by the drafter, q, and by the target, p.")
+    caption = "One round. Bars: the word's chance by the drafter, q, and by the target, p."
+    return picture(figure, alt=alt, caption=caption)
 
 
 def shared_chance(*, words: Sequence[str], target: Sequence[float], draft: Sequence[float], before: str) -> Picture:
