@@ -74,7 +74,7 @@ def late_shares(
     axes.text(end, allowed * 1.06, f"{significant(100 * allowed, 3)}% may be later", ha="right", va="bottom")
     labels = [*zip(lines, (ORANGE, GREEN, BLUE), strict=False), ("dots: all, simulated", INK)]
     for line, (name, color) in enumerate(labels):
-        axes.text(0.02, 0.33 - 0.09 * line, name, color=color, transform=axes.transAxes, va="top", weight="bold")
+        axes.text(0.02, 0.37 - 0.09 * line, name, color=color, transform=axes.transAxes, va="top", weight="bold")
     axes.set(yscale="log", xlim=(0, end), ylim=(LEAST, 1.1))
     axes.set_yticks([1, 0.1, 0.01, 0.001], ["100%", "10%", "1%", "0.1%"])
     axes.minorticks_off()

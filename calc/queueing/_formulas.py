@@ -370,5 +370,5 @@ def mg1_wait(*, arrival_rate, service_s, service_scv):
     """
     stable(arrival_rate, service_s)
     utilization = arrival_rate * service_s
-    mg1_wait = (1 + service_scv) / 2 * utilization / (1 - utilization) * service_s
+    mg1_wait = (1 + service_scv) / 2 * (utilization / (1 - utilization)) * service_s
     return mg1_wait

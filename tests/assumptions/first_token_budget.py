@@ -22,8 +22,7 @@ def _served() -> list[str]:
     return [
         slug
         for slug, model in loaded.items()
-        if parameters.count(model).total < LARGEST
-        and all(mixer.kind in ATTENTION for mixer, _ in model.kinds())
+        if parameters.count(model).total < LARGEST and all(mixer.kind in ATTENTION for mixer, _ in model.kinds())
     ]
 
 
@@ -72,7 +71,8 @@ def the_smallest_that_was_simulated(run: Run) -> None:
 def spread_of_the_lengths(run: Run) -> None:
     """The wait with real lengths over that with equal ones is 1 plus the squared coefficient of variation."""
     n = run.namespace
-    assert abs(n["varying"] / n["alike"] - 1 - n["chosen"].service.scv) < 1e-6
+    scv = n["chosen"].service.scv
+    assert abs(n["varying"] / n["alike"] - 1 - scv) < 1e-3 * (1 + scv)
 
 
 def the_mixture_lies_between(run: Run) -> None:
