@@ -24,6 +24,7 @@ from calc.roofline import prefill_floor
 from calc.units import CalcError, plain
 
 CELLS = 120  # of the grid, up to the limit
+FINE = 40  # steps, at least, in the longest service
 FAR = 30  # means after which an exponential's rest is next to nothing
 MOST_REPLICAS = 4096
 
@@ -207,7 +208,8 @@ def compose(
     """
     probability("warm_share", warm_share)
     longest = max(*cold_s, *warm_s, fixed_s + FAR * jitter_s)
-    step = max(plain("compose", "limit_s", limit_s, "second>0") / CELLS, 2 * longest / MOST_CELLS)
+    far = max(2 * longest, horizons * plain("compose", "limit_s", limit_s, "second>0"))
+    step = max(min(limit_s / CELLS, max(*cold_s, *warm_s) / FINE), 1.01 * far / MOST_CELLS)
     cold, warm = (of_values(times, step_s=step) for times in (cold_s, warm_s))
     service = mixed([(1 - warm_share, cold), (warm_share, warm)])
     busy = utilization(arrival_rate=arrival_rate, service_s=service.mean_s, servers=1)

@@ -329,9 +329,13 @@ def mg1_waits(*, arrival_rate: float, service: Distribution, horizon_s: float, r
     divisor = 1 - load * pieces[0]
     masses = [(1 - load) / divisor]
     behind = [load / divisor * piece for piece in pieces[1:]][::-1]  # the nearest piece last
+    total = masses[0]
     for k in range(1, cells + 1):
+        if 1 - total < NEXT_TO_NOTHING:
+            break
         reach = min(k, len(behind))
         masses.append(fsum(map(mul, behind[len(behind) - reach :], masses[k - reach :])) if reach else 0.0)
+        total += masses[-1]
     return Distribution(step, tuple(masses), _rest(masses))
 
 
