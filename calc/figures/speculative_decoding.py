@@ -185,9 +185,7 @@ def speedup_by_draft(*, batches: Mapping[int, Mapping[int, tuple[float, float, f
         previous = at
     axes.text(lengths[0] - 0.95, 1 + 0.015 * room, "no draft", va="bottom")
     axes.set_xticks(lengths)
-    axes.set(
-        xlabel="draft tokens in a round", ylabel="speed-up between tokens", xlim=(lengths[0] - 1, lengths[-1] + 1)
-    )
+    axes.set(xlabel="draft tokens in a round", ylabel="speed-up between tokens", xlim=(lengths[0] - 1, lengths[-1] + 1))
     told = "; ".join(
         f"batch {batch}: " + ", ".join(f"{significant(point[0], 3)} with {k}" for k, point in points.items())
         for batch, points in batches.items()
