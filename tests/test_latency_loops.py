@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import summarize_recordings
@@ -194,6 +196,29 @@ def test_clocks_inside_each_other_are_ordered():
     seen = {hop.name: hop.seconds for hop in latency.hops()}
     for inner, outer in pairwise(("queue", "engine", "gateway", "client")):
         assert seen[inner].high <= seen[outer].high and seen[inner].low <= seen[outer].low
+
+
+def test_other_clocks_are_read_with_the_requests():
+    for repeat in latency.shelf("tail"):
+        for seen, engine, gateway in zip(repeat.run.timelines, repeat.engine, repeat.gateway, strict=True):
+            way = (gateway["received"], gateway["forwarded"], gateway["first_byte"])
+            stamps = [seen.sent_s, *way, seen.chunks[0].time_s]
+            assert stamps == sorted(stamps)
+            assert engine["queue"] + engine["prefill"] <= seen.chunks[0].time_s - seen.sent_s
+        times = [gauge.at_s for gauge in repeat.gauges]
+        assert times == sorted(times) and len(times) > 10
+
+
+def test_a_gauge_whose_columns_differ_is_refused(tmp_path):
+    fixture = (Path(__file__).parent / "fixtures" / "latency" / "shelf.jsonl").read_text(encoding="utf-8")
+    gauge = {"kind": "gauge", "run": 0, "at_us": [500000, 500000], "running": [1, 2], "waiting": [0, 1]}
+    path = tmp_path / "shelf.jsonl"
+    path.write_text(fixture + json.dumps(gauge) + "\n", encoding="utf-8")
+    (repeat,) = latency.read_shelf(path)
+    assert [(g.at_s, g.running, g.waiting) for g in repeat.gauges] == [(0.5, 1, 0), (1.0, 2, 1)]
+    path.write_text(fixture + json.dumps(gauge | {"running": [1]}) + "\n", encoding="utf-8")
+    with pytest.raises(CalcError, match="as many moments as counts"):
+        latency.read_shelf(path)
 
 
 def test_goodput_without_a_recording_is_refused():
