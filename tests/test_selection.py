@@ -392,7 +392,11 @@ def test_the_panel_says_what_the_filter_says(asked):
         assert row.keep == verdict.passes
         ends = {"passes": "passes", "rejected": f"{len(verdict.rejecting)} no", "open": f"{len(verdict.open)} unknown"}
         assert row.text == ends[verdict.result]
-        reasons = [line for line in panel.working if line.startswith(f"{row.label}: ")]
+        reasons = [
+            line
+            for line in panel.working
+            if line.startswith((f"{row.label} says no to ", f"{row.label} doesn't say: "))
+        ]
         assert len(reasons) == (not verdict.passes)
         assert all(c.question in reasons[0] for c in verdict.rejecting)
     passing = [v.name for v in verdicts if v.passes]

@@ -60,7 +60,7 @@ def selection_panel(
         if len(passing) < len(verdicts)
         else "Nothing is left to look up."
     )
-    reasons = tuple(f"{_short(v)}: {_reason(v)}" for v in verdicts if not v.passes)
+    reasons = tuple(f"{_short(v)} {_reason(v)}" for v in verdicts if not v.passes)
     return Panel(rows, (_asked(needs), *reasons), remain + doubt, _LEFT_OUT)
 
 
@@ -76,8 +76,8 @@ def _result(verdict: Verdict) -> str:
 
 def _reason(verdict: Verdict) -> str:
     cells = verdict.rejecting or verdict.open
-    word = "no" if verdict.rejecting else "unknown"
-    return f"{word}: " + "; ".join(f"{c.question} ({c.version})" for c in cells)
+    word = "says no to" if verdict.rejecting else "doesn't say:"
+    return f"{word} " + "; ".join(f"{c.question} ({c.version})" for c in cells)
 
 
 def _asked(needs: Needs) -> str:
