@@ -266,12 +266,14 @@ def _mlp(mlp: object, parallel: Parallel, expert_rank: int) -> object:
         return None
     if isinstance(mlp, DenseMLP):
         return replace(mlp, intermediate=_share("MLP elements", mlp.intermediate, parallel.tensor))
-    shared = _share("elements of the shared expert", mlp.shared_intermediate, parallel.tensor)
+    beside = {
+        "shared_intermediate": _share("elements of the shared expert", mlp.shared_intermediate, parallel.tensor),
+        "dense_intermediate": _share("MLP elements beside the experts", mlp.dense_intermediate, parallel.tensor),
+    }
     if parallel.experts:
-        experts = local_experts(mlp.experts, parallel.expert_ranks, expert_rank)
-        return replace(mlp, experts=experts, shared_intermediate=shared)
+        return replace(mlp, experts=local_experts(mlp.experts, parallel.expert_ranks, expert_rank), **beside)
     width = _share("elements of an expert", mlp.expert_intermediate, parallel.expert_ranks)
-    return replace(mlp, expert_intermediate=width, shared_intermediate=shared)
+    return replace(mlp, expert_intermediate=width, **beside)
 
 
 def local_experts(experts: int, ranks: int, rank: int) -> int:

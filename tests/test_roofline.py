@@ -112,6 +112,41 @@ def test_tied_embeddings_are_read_by_the_head():
     assert tied.group("head") == own.group("head")
 
 
+@pytest.mark.parametrize(
+    "mixer",
+    [
+        FullAttention(query_heads=4, kv_heads=2, key_dim=8, value_dim=8, output_gate=True),
+        FullAttention(query_heads=4, kv_heads=2, key_dim=8, value_dim=8, values_are_keys=True),
+    ],
+)
+@pytest.mark.parametrize(
+    "mlp",
+    [
+        models.MixtureOfExperts(experts=8, experts_per_token=2, expert_intermediate=16, dense_intermediate=48),
+        models.MixtureOfExperts(experts=8, experts_per_token=2, expert_intermediate=16, latent_dim=8, gated=False),
+    ],
+)
+def test_later_families_multiply_with_the_parameters_they_have(mixer, mlp):
+    model = tiny(layers=(Layer(mixer=mixer, mlp=mlp, norms=0),) * 2)
+    for ranks in (1, 2):
+        work = roofline.step_work(model, sequences=[(1, 0)], ranks=ranks)
+        held = weights_on_rank(model, Parallel(tensor=ranks))
+        products = {g.name: g.flop / 2 for g in work.groups}
+        assert (products["projections"], products["mlp"]) == (held.attention, held.mlp)
+        assert products["routed_experts"] == held.routed_experts * 2 / 8
+        assert products["router"] == held.router
+
+
+@pytest.mark.parametrize("mixer", [models.ChunkAttention, models.IndexedLatentAttention])
+def test_what_reads_otherwise_is_refused_rather_than_guessed(mixer):
+    sizes = {"query_heads": 4, "kv_heads": 2, "key_dim": 8, "value_dim": 8, "window": 16}
+    if mixer is models.IndexedLatentAttention:
+        sizes = {"query_heads": 4, "query_rank": 16, "latent_dim": 8, "rope_dim": 4, "nope_dim": 8, "value_dim": 8}
+        sizes |= {"index_heads": 2, "index_dim": 8}
+    with pytest.raises(CalcError, match=f"{mixer.__name__} is not counted"):
+        roofline.step_work(tiny(layers=(Layer(mixer=mixer(**sizes), mlp=None, norms=0),)), sequences=[(1, 0)])
+
+
 @pytest.mark.parametrize(("new", "cached"), [(1, 0), (1, 7), (7, 0), (5, 9), (12, 3)])
 @pytest.mark.parametrize("window", [1, 2, 6, 50])
 def test_positions_read_are_those_counted_one_by_one(new, cached, window):

@@ -68,10 +68,10 @@ def rooflines(*, steps: Mapping[str, StepFloor], peak: float, bandwidth: float, 
     low_rate = least * bandwidth
     axes.text(balance, low_rate * 1.1, f" ridge: {significant(balance, 3)}", color=GREY, ha="left", va="bottom")
     axes.text(0.03, 0.62, "waits for memory", ha="left", va="bottom", transform=axes.transAxes)
-    axes.text(balance * 1.15, peak * 1.15, "waits for arithmetic", ha="left", va="bottom")
+    axes.text(balance * 1.15, peak * 1.4, "waits for arithmetic", ha="left", va="bottom")
     for turn, (name, color) in enumerate(zip(steps, (ORANGE, BLUE), strict=False)):
         axes.text(0.985, 0.3 - 0.09 * turn, name, color=color, ha="right", va="top", transform=axes.transAxes)
-    axes.set(xscale="log", yscale="log", xlim=(least, most), ylim=(low_rate, peak * 2.6))
+    axes.set(xscale="log", yscale="log", xlim=(least, most), ylim=(low_rate, peak * 3.2))
     axes.set(xlabel="FLOP for each byte moved", ylabel="FLOP/s in reach")
     axes.xaxis.set_major_formatter(lambda value, _: significant(value, 3))
     axes.yaxis.set_major_formatter(lambda value, _: format_decimal(value, "").strip())

@@ -83,9 +83,13 @@ def _products(hidden: int, layer: object) -> Counter:
     if isinstance(mlp, DenseMLP):
         add("mlp", *_mlp(hidden, mlp.intermediate, mlp.gated))
     if isinstance(mlp, MixtureOfExperts):
-        weights, widths = _mlp(hidden, mlp.expert_intermediate, mlp.gated)
+        weights, widths = _mlp(mlp.latent_dim or hidden, mlp.expert_intermediate, mlp.gated)
         add("routed_experts", mlp.experts_per_token * weights, mlp.experts_per_token * widths)
         add("router", mlp.experts * hidden, mlp.experts + hidden)
+        if mlp.latent_dim:  # into the width that the experts work at, and back
+            add("mlp", 2 * hidden * mlp.latent_dim, 2 * (hidden + mlp.latent_dim))
+        if mlp.dense_intermediate:
+            add("mlp", *_mlp(hidden, mlp.dense_intermediate, mlp.gated))
         if mlp.shared_intermediate:
             weights, widths = _mlp(hidden, mlp.shared_intermediate, mlp.gated)
             add("shared_experts", weights + mlp.shared_gate * hidden, widths)
@@ -110,9 +114,10 @@ def _projections(hidden: int, a: object) -> tuple[int, int]:
         return queries + rest, 2 * hidden + wide + narrow + a.query_heads * a.value_dim
     _heads(a)
     heads = {"query_heads": a.query_heads, "kv_heads": a.kv_heads, "key_dim": a.key_dim, "value_dim": a.value_dim}
-    keys_and_values = a.kv_heads * (a.key_dim + a.value_dim)
+    made = a.kv_heads * (a.key_dim + a.value_dim * (not a.values_are_keys)) + a.output_gate * a.query_heads * a.key_dim
     weights = parameters.attention_parameters(hidden=hidden, **heads)
-    return weights, 2 * hidden + query_and_output(a) + keys_and_values
+    weights += hidden * (a.output_gate * a.query_heads * a.key_dim - a.values_are_keys * a.kv_heads * a.value_dim)
+    return weights, 2 * hidden + query_and_output(a) + made
 
 
 def share_touched(model: ModelGeometry, tokens: int) -> float:
