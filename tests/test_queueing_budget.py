@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from math import fsum
+from math import fsum, log
 
 import pytest
 from hypothesis import given, settings
@@ -47,6 +47,25 @@ def test_what_a_limit_leaves():
 def test_a_prompt_that_fits_takes_the_time_that_is_left(limit, fixed, rate, hit):
     prompt = q.prompt_that_fits(limit_s=limit, fixed_s=fixed, prefill_rate=rate, hit_share=hit)
     assert prompt * (1 - hit) / rate == pytest.approx(q.remaining_seconds(limit_s=limit, spent_s=fixed))
+
+
+def test_backwards_from_a_limit_by_the_rule_of_thumb_and_exactly():
+    """A p99 of 500 ms for 2,000 tokens of an 8B model (field case TTF-07): 65 ms of prefill leave 385 ms to wait.
+
+    The rule takes the p99 as the mean times ln 100 and allows a load of 0.72. There the exact p99 is 458 ms.
+    """
+    prefill = 2 * 8.03e9 * 2000 / (989e12 * 0.5)
+    left = q.remaining_seconds(limit_s=0.5, spent_s=prefill + 0.03 + 0.01 + 0.01)
+    assert prefill == pytest.approx(0.065, abs=5e-4) and left == pytest.approx(0.385, abs=5e-4)
+    by_rule = 1 / (1 + prefill * log(100) / 2 / left)  # W · ln 100 = left, solved for the load
+    assert by_rule == pytest.approx(0.72, abs=5e-3)
+    wait = {"service_s": 0.065, "quantile": 0.99}
+    assert q.md1_wait_quantile(arrival_rate=0.72 / 0.065, **wait) == pytest.approx(0.458, abs=5e-4)
+    assert (
+        q.md1_wait_quantile(arrival_rate=0.67 / 0.065, **wait)
+        < left
+        < q.md1_wait_quantile(arrival_rate=0.69 / 0.065, **wait)
+    )
 
 
 def test_a_buffer_holds_messages_until_it_is_full():
