@@ -64,9 +64,9 @@ def prompt_walk(*, steps: list[Step], long: str, prompt: int) -> Picture:
     return picture(
         figure,
         alt=f"A prompt of {counted(prompt, 'token')} is computed in {counted(len(cut), 'step')} of {sizes}. Each "
-        "step reads everything before its chunk again, so the pale part grows like a staircase. "
+        "step reads everything before its chunk again, so the faint part grows like a staircase. "
         f"Decoding beside it in every step: {counted(decoding, 'request')}.",
-        caption="Dark blue: what the step computes of the prompt. Pale: what it reads again from the cache. Orange: "
+        caption="Blue: what the step computes of the prompt. Faint: what it reads again from the cache. Orange: "
         f"one token of each request that decodes; the blue one among them is the prompt's own answer.{more} "
         "From the library's scheduler.",
     )
@@ -96,12 +96,12 @@ def floors(*, budgets: list[int], whole_s: list[float], longest_s: list[float], 
                 continue
             axes.axvline(at, color=color, lw=0.8, ls=(0, (3, 2)))
             if axes is panels[0]:
-                axes.text(at * 1.1, 0.96, name, color=color, transform=axes.get_xaxis_transform(), va="top", fontsize=7)
+                axes.text(at * 1.1, 0.96, name, color=color, transform=axes.get_xaxis_transform(), va="top", fontsize=8)
         ticks = budgets[:: -(-len(budgets) // 4)]
         axes.xaxis.set_major_locator(FixedLocator(ticks))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_count(int(value))))
-        axes.tick_params(axis="x", labelsize=7)
+        axes.tick_params(axis="x", labelsize=8)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value) if value else "0"))
         axes.set(ylim=(0, 1.12 * max(values)), xlabel="token budget", title=title)
         axes.title.set(fontsize=8.5)
@@ -181,8 +181,7 @@ def gap_models(*, names: list[str], measured: list[tuple[float, ...]], models: d
     for (name, values), color, line in zip(models.items(), (ORANGE, INK), ((0, (4, 2)), "-"), strict=False):
         axes.plot(places, values, color=color, ls=line, lw=1.2)
         axes.text(len(names) - 0.9, values[-1], name, color=color, va="center", fontsize=8)
-    axes.text(len(names) - 0.9, sorted(measured[-1])[len(measured[-1]) // 2], "measured", color=BLUE, va="center",
-              fontsize=8)  # fmt: skip
+    axes.annotate("measured", (0, max(measured[0])), (0, 9), textcoords="offset points", color=BLUE, fontsize=8)
     axes.set_yscale("log")
     everything = [v for values in (*measured, *models.values()) for v in values if v > 0]
     low, high = min(everything) / 1.3, max(everything) * 1.4

@@ -166,7 +166,7 @@ budget_for_gap = Problem(
     title="A budget for a gap",
     level=3,
     step=CHOICE,
-    printed={"small_ms": 15, "small_tokens": 300, "large_ms": 68, "large_tokens": 2300, "limit_ms": 50},
+    printed={"small_ms": 15, "small_tokens": 300, "large_ms": 68, "large_tokens": 2300, "limit_ms": 40},
     choices={
         "small_ms": (11, 15, 18),
         "small_tokens": (200, 300),
