@@ -375,3 +375,5 @@ def test_the_panel_refuses_in_the_readers_words():
     refused = shown(budget=128, decoding=200)
     assert not refused["ok"]
     assert "“Token budget” is 128" in refused["error"]
+    endless = shown(prompt=65_536, budget=257, decoding=256)
+    assert not endless["ok"] and "65,536 steps: raise it" in endless["error"]

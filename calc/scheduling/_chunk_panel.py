@@ -11,6 +11,8 @@ from calc.scheduling._chunks import chunk, chunks, last_chunk, reread_bytes, rer
 from calc.units import CalcError, counted, format_bytes, format_count, format_seconds, plain, significant
 from calc.working import working
 
+MOST_STEPS = 4096  # that a panel goes through
+
 
 def chunk_panel(
     *, model: str, chip: str, ranks: int, element: str, prompt: int, budget: int, decoding: int, context: int
@@ -50,6 +52,8 @@ def chunk_panel(
     geometry, gpu = load(model), accelerator(chip)
     room = chunk(token_budget=budget, decode_tokens=decoding)
     steps = chunks(prompt=prompt, chunk=room)
+    if steps > MOST_STEPS:
+        raise CalcError(f"budget is {format_count(budget)}, which cuts prompt into {format_count(steps)} steps: raise it")
     final = last_chunk(prompt=prompt, chunk=room, chunks=steps)
     again = reread_positions(chunk=room, chunks=steps)
     cache = layout(geometry, element=element)
