@@ -117,7 +117,8 @@ decode_floor = Problem(
             sequences=n.sequences,
             sequence_bytes=_sequence(n),
             bandwidth=chip(n.chip).bandwidth.value,
-        )
+        ),
+        f"No sequence gets its next token sooner than after {format_seconds(_token(n))}.",
     ],
 )
 
