@@ -129,6 +129,6 @@ experts = Problem(
     hint="How likely is it that one expert is passed over by every token?",
     solution=lambda n: [
         working(roofline.experts_touched, **_picks(n), step_tokens=n.tokens),
-        f"On average {significant(_read(n))} experts, {significant(100 * _read(n) / _picks(n)['experts'], 3)}% of them.",
+        f"{significant(_read(n))} experts on average, {significant(100 * _read(n) / _picks(n)['experts'], 3)}% of all.",
     ],
 )
