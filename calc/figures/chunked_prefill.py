@@ -181,7 +181,9 @@ def gap_models(*, names: list[str], measured: list[tuple[float, ...]], models: d
     for (name, values), color, line in zip(models.items(), (ORANGE, INK), ((0, (4, 2)), "-"), strict=False):
         axes.plot(places, values, color=color, ls=line, lw=1.2)
         axes.text(len(names) - 0.9, values[-1], name, color=color, va="center", fontsize=8)
-    axes.annotate("measured", (0, max(measured[0])), (0, 9), textcoords="offset points", color=BLUE, fontsize=8)
+    place = len(names) // 2
+    at = (place, max(measured[place]))
+    axes.annotate("measured", at, (-6, 7), textcoords="offset points", color=BLUE, ha="right", fontsize=8)
     axes.set_yscale("log")
     everything = [v for values in (*measured, *models.values()) for v in values if v > 0]
     low, high = min(everything) / 1.3, max(everything) * 1.4
