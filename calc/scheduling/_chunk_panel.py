@@ -53,7 +53,8 @@ def chunk_panel(
     room = chunk(token_budget=budget, decode_tokens=decoding)
     steps = chunks(prompt=prompt, chunk=room)
     if steps > MOST_STEPS:
-        raise CalcError(f"budget is {format_count(budget)}, which cuts prompt into {format_count(steps)} steps: raise it")
+        cut = format_count(steps)
+        raise CalcError(f"budget is {format_count(budget)}, which cuts prompt into {cut} steps: raise it")
     final = last_chunk(prompt=prompt, chunk=room, chunks=steps)
     again = reread_positions(chunk=room, chunks=steps)
     cache = layout(geometry, element=element)
