@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 ORDER = (
     *("units", "symbols", "working", "sources", "panel", "notebook", "models", "hardware", "parameters", "kv_cache"),
     *("parallel", "roofline", "attention", "adapters", "quantization", "paging", "capacity", "speculation", "queueing"),
-    *("workload", "scheduling", "latency", "startup", "disaggregation", "selection"),
+    *("workload", "scheduling", "latency", "tail", "startup", "disaggregation", "selection"),
     *("published", "practice", "figures"),
 )
 
