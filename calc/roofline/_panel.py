@@ -78,8 +78,8 @@ def roofline_panel(
         rows=tuple(rows),
         working=(lines.text,),
         meaning=_meaning(floor, slowest.name, decode_crossover(geometry, gpu, cached=cached_tokens, **stored)),
-        leaves_out="Activations, launches, the host, sampling, all-reduces, and how far real kernels stay from the peaks: "
-        "this is a floor, not a forecast.",
+        leaves_out="Activations, launches, the host, sampling, all-reduces, and how far real kernels stay from peaks. "
+        "This is a floor, not a forecast.",
     )
 
 
