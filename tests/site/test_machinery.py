@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -133,3 +134,10 @@ def test_an_image_takes_its_room_before_it_arrives(tmp_path):
 
 def app(root=".", images=None):
     return SimpleNamespace(srcdir=root, env=SimpleNamespace(images=images or {}))
+
+
+def test_the_browser_gets_the_library_without_pictures_and_recordings(site):
+    """Panels and answers never read them: tests/site/render.mjs runs every panel with what the browser gets."""
+    names = zipfile.ZipFile(site / "_static" / "live" / "calc.whl").namelist()
+    assert {"calc/panel.py", "calc/practice/__init__.py", "calc/data/hardware.json"} <= set(names)
+    assert not [name for name in names if name.startswith("calc/figures/") or name.endswith(".gz")]
