@@ -276,33 +276,44 @@ def recompute_seconds(*, lost_tokens, prefill_rate):
     return recompute_seconds
 
 
-@dimensions("", blocks="", sequence_blocks=">0")
-def sequences_held(*, blocks, sequence_blocks):
-    """Sequences of one length that a pool of cache blocks holds at once.
+@dimensions("second", lower_s="second", upper_s="second", ordinal="", below="", up_to=">0")
+def bucket_point(*, lower_s, upper_s, ordinal, below, up_to):
+    """The point that a straight line through a histogram's bucket puts at a rank.
 
     Parameters
     ----------
-    blocks : float
-        Blocks in use at the peak.
-    sequence_blocks : float
-        Blocks of one sequence, above 0.
+    lower_s, upper_s : float
+        Bounds of the bucket that holds the rank, seconds.
+    ordinal : float
+        Observations up to the percentile: its share of all of them.
+    below, up_to : float
+        Observations up to the lower bound, and up to the upper one.
 
     Returns
     -------
     float
+        Seconds.
 
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or a sequence holds nothing.
+        If an argument is negative or not finite, or nothing was observed.
+
+    Notes
+    -----
+    What Prometheus' ``histogram_quantile`` answers. The true value can be anywhere in the bucket.
+
+    References
+    ----------
+    Prometheus documentation, "Query functions", histogram_quantile.
 
     Examples
     --------
-    >>> round(sequences_held(blocks=2200, sequence_blocks=48), 1)
-    45.8
+    >>> bucket_point(lower_s=0.5, upper_s=1.0, ordinal=99, below=98, up_to=100)
+    0.75
     """
-    sequences_held = blocks / sequence_blocks
-    return sequences_held
+    bucket_point = lower_s + (upper_s - lower_s) * (ordinal - below) / (up_to - below)
+    return bucket_point
 
 
 @dimensions("second", with_s="second", without_s="second")

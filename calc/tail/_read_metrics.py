@@ -11,6 +11,7 @@ from math import inf, isfinite, isnan
 from pathlib import Path
 
 from calc.tail._clocks import Between
+from calc.tail._formulas import bucket_point
 from calc.units import CalcError
 from calc.workload import ReadError
 
@@ -103,9 +104,7 @@ class Histogram:
         i = self._bucket(p)
         if self.bounds[i] == inf:
             return self.bounds[i - 1] if i else 0.0
-        low, below = (self.bounds[i - 1], self.counts[i - 1]) if i else (0.0, 0.0)
-        rank = self.count * p / 100
-        return low + (self.bounds[i] - low) * (rank - below) / (self.counts[i] - below)
+        return bucket_point(**self.place(p))
 
     def minus(self, before: Histogram) -> Histogram:
         """What was observed since an earlier page of the same server: counters only ever rise.
@@ -129,6 +128,13 @@ class Histogram:
             raise CalcError("the histogram is empty: it has no percentile")
         rank = self.count * p / 100
         return next(i for i, n in enumerate(self.counts) if n >= rank and n > 0)
+
+    def place(self, p: float) -> dict[str, float]:
+        """The arguments of `bucket_point` for a percentile whose bucket has an upper bound."""
+        i = self._bucket(p)
+        low, below = (self.bounds[i - 1], self.counts[i - 1]) if i else (0.0, 0.0)
+        rank = self.count * p / 100
+        return {"lower_s": low, "upper_s": self.bounds[i], "ordinal": rank, "below": below, "up_to": self.counts[i]}
 
 
 @dataclass(frozen=True, slots=True)
