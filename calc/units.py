@@ -39,7 +39,7 @@ class Unit:
 
 def _unit_table() -> dict[str, Unit]:
     table = {"": Unit("", 1)}
-    for name in ("token", "position", "block", "layer", "head", "request", "sequence", "step", "expert", "replica"):
+    for name in ("token", "position", "block", "layer", "head", "request", "sequence", "step", "expert", "replica", "descriptor"):
         table[name] = table[name + "s"] = Unit("", 1)
     table |= {"x": Unit("", 1), "×": Unit("", 1), "%": Unit("", 0.01)}
     table |= {"B": Unit("byte", 1), "byte": Unit("byte", 1), "bytes": Unit("byte", 1)}

@@ -1,0 +1,176 @@
+"""The live panel of the chapter on split and combined pools."""
+
+from __future__ import annotations
+
+import functools
+from random import Random
+from statistics import fmean
+
+from calc.disaggregation._fleet import Comparison, Handoff, Outcome, Worker, compare, worker
+from calc.disaggregation._formulas import qualified_per_gpu_hour, transfer_seconds
+from calc.hardware import accelerator
+from calc.latency import Objectives
+from calc.models import load
+from calc.panel import Panel, Row
+from calc.queueing import typical_lengths
+from calc.scheduling import Request, length_at
+from calc.sources import load_json
+from calc.units import CalcError, counted, format_count, format_seconds, significant
+from calc.working import working
+from calc.workload import arrivals
+
+REQUESTS = 400
+SEEDS = 1, 2  # of the lengths and of the arrivals
+BUDGETS = 256, 512, 1024, 16384  # the last one cuts no prompt
+HOUR = 3600
+GBIT = 1e9 / 8
+ASSUMED = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
+WIRE = 0.8  # of the nominal speed, with large pieces
+CONTROL_S = 0.05
+
+
+def disaggregation_panel(
+    *,
+    model: str,
+    accelerator_slug: str,
+    workers: int,
+    arrival_rate: float,
+    overlap_percent: float,
+    nic_gbit: float,
+    descriptor_us: float,
+    first_ms: float,
+    pace_ms: float,
+) -> Panel:
+    """Panel of the chapter: one pool with the best budget against a split with the best ratio, at one load.
+
+    Parameters
+    ----------
+    model : str
+        A slug of the catalogue.
+    accelerator_slug : str
+        A slug of `calc.hardware.accelerators`; a worker has four of them.
+    workers : int
+        At least 2.
+    arrival_rate : float
+        Requests per second, to all workers.
+    overlap_percent : float
+        How much of the shorter of reading and computing a step hides.
+    nic_gbit : float
+        Nominal speed of the link of each GPU, Gbit/s.
+    descriptor_us : float
+        Posting one descriptor, microseconds.
+    first_ms, pace_ms : float
+        Limits on time to first token and time per output token.
+
+    Returns
+    -------
+    Panel
+
+    Raises
+    ------
+    CalcError
+        If the inputs are impossible together.
+    """
+    if not 0 <= overlap_percent <= 100:
+        raise CalcError(f"overlap_percent is {overlap_percent}, wanted 0 to 100")
+    requests = _drawn()
+    one = worker(
+        load(model),
+        accelerator(accelerator_slug),
+        ranks=4,
+        prompts=typical_lengths(_table()["prompt_tokens"]),
+        overlap=overlap_percent / 100,
+        **ASSUMED,
+    )
+    way = Handoff(wire_rate=WIRE * nic_gbit * GBIT, descriptor_s=descriptor_us / 1e6, control_s=CONTROL_S)
+    limits = Objectives(ttft_s=first_ms / 1000, tpot_s=pace_ms / 1000)
+    given = {"workers": workers, "worker": one, "handoff": way, "budgets": BUDGETS, "limits": limits}
+    found = compare(requests, arrival_rate=arrival_rate, **given)
+    pool, split = found.pool, found.split
+    cut = "whole prompts" if pool.setting == BUDGETS[-1] else f"{format_count(pool.setting)} tokens a step"
+    prompt = round(fmean(r.prompt_tokens for r in requests))
+    rows = [
+        Row("Best pool", cut),
+        Row("Best split", f"{split.setting} prefill, {workers - split.setting} decode"),
+        Row("Pool: inside both limits", f"{significant(100 * pool.share(limits), 3)}%"),
+        Row("Split: inside both limits", f"{significant(100 * split.share(limits), 3)}%"),
+        Row("Pool: qualified per GPU-hour", _hourly(pool, arrival_rate, limits)),
+        Row("Split: qualified per GPU-hour", _hourly(split, arrival_rate, limits)),
+        Row(f"Handoff of {counted(prompt, 'token')}", format_seconds(_digits(way.exposed_s(one, prompt) + CONTROL_S))),
+        Row("Ahead", {"neither": "not told apart"}.get(found.winner, found.winner), keep=True),
+    ]
+    lines = working(
+        transfer_seconds,
+        cache_bytes=prompt * one.rank_bytes,
+        wire_rate=way.wire_rate,
+        descriptors=way.pieces(one, prompt),
+        descriptor_s=way.descriptor_s,
+    ).text.splitlines()
+    best = max(pool, split, key=lambda outcome: outcome.share(limits))
+    lines += working(
+        qualified_per_gpu_hour,
+        arrival_rate=arrival_rate,
+        qualified_share=_digits(best.share(limits)),
+        gpus=best.gpus,
+        hour_s=HOUR,
+    ).text.splitlines()
+    return Panel(tuple(rows), tuple(lines), _meaning(found, one), _LEFT_OUT)
+
+
+def _table() -> dict:
+    return load_json("length_tables.json")["azure_2023_conversation"]
+
+
+@functools.cache
+def _drawn() -> tuple[Request, ...]:
+    """The panel's requests, at one a second."""
+    draw, table = Random(SEEDS[0]), _table()
+    lengths = [
+        tuple(max(round(length_at(table[part], draw.random())), 1) for part in ("prompt_tokens", "output_tokens"))
+        for _ in range(REQUESTS)
+    ]
+    times = arrivals(per_second=1, requests=REQUESTS, seed=SEEDS[1])
+    return tuple(Request(i, *pair, at) for i, (pair, at) in enumerate(zip(lengths, times, strict=True)))
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _hourly(outcome: Outcome, rate: float, limits: Objectives) -> str:
+    share = outcome.share(limits)
+    made = qualified_per_gpu_hour(arrival_rate=rate, qualified_share=share, gpus=outcome.gpus, hour_s=HOUR)
+    return format_count(round(made))
+
+
+def _meaning(found: Comparison, one: Worker) -> str:
+    pool, split, limits = found.pool, found.split, found.limits
+    said = {
+        "split": "The split keeps more requests inside both limits.",
+        "pool": "The pool keeps more requests inside both limits.",
+        "neither": "These requests don't tell the two apart.",
+    }[found.winner]
+    parts = []
+    for name, outcome in (("pool", pool), ("split", split)):
+        first, pace = (significant(100 * share, 2) for share in _late(outcome, limits))
+        parts.append(f"in the {name} {first}% of the first tokens are late and {pace}% of the responses too slow")
+    if one.read_s > limits.tpot_s:
+        said += " Reading the weights alone takes longer than the limit on the pace, so no response of several tokens "
+        said += "keeps it."
+    return f"{said} Of all requests, {parts[0]}; {parts[1]}."
+
+
+def _late(outcome: Outcome, limits: Objectives) -> tuple[float, float]:
+    count = len(outcome.ttft_s)
+    return (
+        sum(time > limits.ttft_s for time in outcome.ttft_s) / count,
+        sum(time > limits.tpot_s for time in outcome.tpot_s) / count,
+    )
+
+
+_LEFT_OUT = (
+    f"One draw of {REQUESTS} requests with the lengths of one public trace, dealt out in turn; workers of four GPUs; "
+    "half of the floor's rate for prefill, 70% of the bandwidth for reading, 80% of the link and "
+    f"{format_seconds(CONTROL_S)} of control, all assumed. Not modeled: prefix caching, unlike workers or parallelism "
+    "on the two sides, what a transfer takes from the steps, and the memory that holds a cache until it is fetched."
+)
