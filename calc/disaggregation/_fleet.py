@@ -138,8 +138,8 @@ class Outcome:
         The token budget of a pool, or the prefill workers of a split.
     ttft_s, tpot_s : list of float
         Of each request, seconds.
-    moved_s : list of float
-        Time from the end of its prompt until its cache was in place; empty in a pool.
+    queued_s, moved_s : list of float
+        Wait for a prefill worker, and time from the end of the prompt until its cache was in place; empty in a pool.
     prefill_busy : float
         Share of the time in which a prefill worker computes; 0 in a pool, which has none.
     """
@@ -148,6 +148,7 @@ class Outcome:
     setting: int
     ttft_s: list[float]
     tpot_s: list[float]
+    queued_s: list[float]
     moved_s: list[float]
     prefill_busy: float = 0.0
 
@@ -271,7 +272,7 @@ def simulate_pool(requests: Sequence[Request], *, workers: int, worker: Worker, 
     for turn in range(workers):
         times = simulate(requests[turn::workers], config, worker.step_time())
         ttft[turn::workers], tpot[turn::workers] = times.ttft_s(), times.tpot_s()
-    return Outcome(workers * worker.gpus, budget, ttft, tpot, [])
+    return Outcome(workers * worker.gpus, budget, ttft, tpot, [], [])
 
 
 def simulate_split(
@@ -316,7 +317,8 @@ def simulate_split(
     for side, number in (("prefill", prefill), ("decode", decode)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise CalcError(f"{number!r:.40} {side} workers: a split needs at least one on each side")
-    ready, moved, work = [0.0] * len(requests), [0.0] * len(requests), 0.0
+    ready, queued, moved = ([0.0] * len(requests) for _ in range(3))
+    work = 0.0
     for turn in range(prefill):
         mine = requests[turn::prefill]
         arrive = [request.arrival_s for request in mine]
@@ -326,7 +328,8 @@ def simulate_split(
         wires = [handoff.exposed_s(worker, request.prompt_tokens) for request in mine]
         spans = [a + b + handoff.control_s for a, b in zip(fifo_waits(done, wires), wires, strict=True)]
         ready[turn::prefill] = [a + b for a, b in zip(done, spans, strict=True)]
-        moved[turn::prefill], work = spans, work + sum(prompts)
+        queued[turn::prefill], moved[turn::prefill] = waits, spans
+        work += sum(prompts)
     order = sorted(range(len(requests)), key=ready.__getitem__)
     config = SchedulerConfig(blocks=worker.blocks, token_budget=ROOM)
     ttft, tpot = [0.0] * len(requests), [0.0] * len(requests)
@@ -338,7 +341,7 @@ def simulate_split(
             ttft[i], tpot[i] = ready[i] - requests[i].arrival_s + first, pace
     span = max(ready) - requests[0].arrival_s
     busy = work / prefill / span if span else 0.0
-    return Outcome((prefill + decode) * worker.gpus, prefill, ttft, tpot, moved, busy)
+    return Outcome((prefill + decode) * worker.gpus, prefill, ttft, tpot, queued, moved, busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,6 +443,33 @@ def compare(
         for n in range(1, workers)
     }
     return Comparison(arrival_rate, pools, splits, limits)
+
+
+def level_at(loads: Sequence[float], ahead: Sequence[Interval]) -> float | None:
+    """The load from which on the split is ahead, on straight lines between the loads; None where it never is for sure.
+
+    Parameters
+    ----------
+    loads : sequence of float
+        Ascending.
+    ahead : sequence of Interval
+        What the split keeps more at each of them.
+
+    Examples
+    --------
+    >>> spans = [Interval(mean, mean - 0.05, mean + 0.05, 0.95) for mean in (-0.3, -0.1, 0.1)]
+    >>> level_at([10, 20, 30], spans)
+    25.0
+    """
+    sure = next((place for place, one in enumerate(ahead) if verdict(one) == "split"), None)
+    if sure is None:
+        return None
+    while sure and ahead[sure - 1].mean >= 0:
+        sure -= 1
+    if not sure:
+        return float(loads[0])
+    low, high = ahead[sure - 1].mean, ahead[sure].mean
+    return loads[sure - 1] + (loads[sure] - loads[sure - 1]) * -low / (high - low)
 
 
 def at_rate(requests: Sequence[Request], arrival_rate: float) -> list[Request]:
