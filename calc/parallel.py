@@ -7,7 +7,16 @@ from itertools import accumulate
 from math import ceil
 
 from calc import kv_cache, parameters
-from calc.models import DenseMLP, LatentAttention, Layer, MixtureOfExperts, ModelGeometry, RecurrentState
+from calc.models import (
+    DenseMLP,
+    GatedDeltaNet,
+    LatentAttention,
+    Layer,
+    Mamba2,
+    MixtureOfExperts,
+    ModelGeometry,
+    RecurrentState,
+)
 from calc.parameters import ParameterCount
 from calc.units import CalcError, dimensions, format_count
 
@@ -158,9 +167,9 @@ def weights_on_rank(
 ) -> ParameterCount:
     """Parameters that one rank holds, by tensor group.
 
-    Split among tensor ranks: query heads, KV heads as long as there is more than one, the MLP's width, the
-    vocabulary. Copied to each: norms, routers, what makes a latent, a KV head when ranks exceed heads. The
-    embedding is on the first stage, the output layer and the last norm on the last; tied, the matrix is on
+    Split among tensor ranks: query heads, KV heads as long as there is more than one, heads of recurrent layers,
+    the MLP's width, the vocabulary. Copied to each: norms, routers, indexers, what makes a latent, a KV head when
+    ranks exceed heads. The embedding is on the first stage, the output layer and the last norm on the last; tied, the matrix is on
     both.
 
     Parameters
@@ -253,7 +262,13 @@ def _on_rank(layer: Layer, parallel: Parallel, expert_rank: int) -> Layer:
 
 
 def _mixer(mixer: object, ranks: int) -> object:
-    if mixer is None or isinstance(mixer, RecurrentState):
+    if mixer is None:
+        return None
+    if isinstance(mixer, GatedDeltaNet):
+        return replace(mixer, key_heads=mixer.key_heads // ranks, value_heads=mixer.value_heads // ranks)
+    if isinstance(mixer, Mamba2):  # a single group is copied to every rank
+        return replace(mixer, heads=mixer.heads // ranks, groups=max(1, mixer.groups // ranks))
+    if isinstance(mixer, RecurrentState):
         return mixer
     heads = mixer.query_heads // ranks
     if isinstance(mixer, LatentAttention):
