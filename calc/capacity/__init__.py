@@ -25,7 +25,7 @@ from calc.capacity._formulas import (
 )
 from calc.capacity._log import Fact, StartupLog, read_log
 from calc.capacity._panel import capacity_panel
-from calc.capacity._plan import Plan, RankBudget, plan
+from calc.capacity._plan import NoRoom, Plan, RankBudget, plan
 from calc.capacity._pool import Group, Pool, Printed, pool, printed
 from calc.capacity._reconcile import Check, Reconciliation, log_element, reconcile
 
@@ -35,6 +35,7 @@ __all__ = [
     "Fact",
     "Group",
     "MemorySetting",
+    "NoRoom",
     "Plan",
     "Pool",
     "Printed",

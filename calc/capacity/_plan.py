@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from calc.capacity._formulas import pool_blocks, pool_bytes, stranded_bytes, usable_bytes
+from calc.capacity._engines import engine_pool_bytes
+from calc.capacity._formulas import pool_blocks, stranded_bytes
 from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
 from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import ParameterCount
 from calc.units import CalcError, format_bytes
+
+
+class NoRoom(CalcError):
+    """Weights and workspace leave no room for a single block of the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +125,16 @@ def plan(
     *,
     total_bytes: float,
     fraction: float,
+    engine: str = "vllm",
     weight_element_bytes: float = 2,
+    weight_bytes: Mapping[int, float] | None = None,
     element: str = "bf16",
     activation_bytes: float = 0,
     logits_bytes: float = 0,
     graph_bytes: float = 0,
     communication_bytes: float = 0,
     block_tokens: int = 16,
+    prefix_caching: bool = True,
     taken_bytes: Mapping[int, float] | None = None,
 ) -> Plan:
     """Work out every rank's budget, and the blocks that all of them have.
@@ -138,9 +146,13 @@ def plan(
     total_bytes : float
         Memory of each GPU as a program sees it.
     fraction : float
-        Share of it that the engine may use, above 0 and at most 1, in vLLM's sense (`pool_bytes`).
+        The engine's memory setting, above 0 and at most 1.
+    engine : str
+        One of `engines`: what the fraction is a share of.
     weight_element_bytes : float
         Bytes per parameter, all groups alike: 2 for bf16, 1 for fp8.
+    weight_bytes : mapping of int to float, optional
+        Rank → bytes of its weights, for those stored in several types (`calc.quantization.rank_bytes`).
     element : str
         How a cache element is stored: a key of `calc.kv_cache.ELEMENTS`.
     activation_bytes : float
@@ -151,6 +163,8 @@ def plan(
         Captured graphs; communication buffers and what else the framework doesn't allocate.
     block_tokens : int
         Positions in a block.
+    prefix_caching : bool
+        As for `pool`.
     taken_bytes : mapping of int to float, optional
         Rank → memory that something else holds on its GPU, taken off the rank's share. What the margin beside
         the share absorbs should not be in it.
@@ -162,13 +176,15 @@ def plan(
 
     Raises
     ------
+    NoRoom
+        If a rank has no room for a block.
     CalcError
-        If the model can't be cut this way, a rank has no room for a block, or an argument is out of range.
+        If the model can't be cut this way, or an argument is out of range.
 
     Notes
     -----
-    Weights of one width throughout: scales, and groups that stay unquantized, are not counted. Recurrent
-    layers aren't either. What an engine does about `taken_bytes` differs: vLLM 0.32 refuses to start when
+    Without `weight_bytes`, weights of one width throughout: scales, and groups that stay unquantized, are then not
+    counted. What an engine does about `taken_bytes` differs: vLLM 0.32 refuses to start when
     less is free than it may use, and leaves it to the operator to lower the fraction for all ranks.
 
     Examples
@@ -181,7 +197,9 @@ def plan(
     """
     if not 0 < fraction <= 1:
         raise CalcError(f"fraction is {fraction!r:.40}, wanted above 0 and at most 1")
-    layout = pool(model, element=element, ranks=parallel.tensor, block_tokens=block_tokens)
+    layout = pool(
+        model, element=element, ranks=parallel.tensor, block_tokens=block_tokens, prefix_caching=prefix_caching
+    )
     taken = dict(taken_bytes or {})
     known = range(parallel.tensor * parallel.pipeline)
     if strange := set(taken) - set(known):
@@ -195,15 +213,15 @@ def plan(
             rank = stage * parallel.tensor + turn
             held = weights_on_rank(model, parallel, stage=stage, expert_rank=turn)
             claims = {
-                "weight_bytes": held.total * weight_element_bytes,
+                "weight_bytes": held.total * weight_element_bytes if weight_bytes is None else weight_bytes[rank],
                 "activation_bytes": activation_bytes + (logits_bytes if stage == len(stages) - 1 else 0),
                 "graph_bytes": graph_bytes,
                 "communication_bytes": communication_bytes,
             }
-            left = pool_bytes(total_bytes=total_bytes, fraction=fraction, **claims) - taken.get(rank, 0)
-            usable = usable_bytes(total_bytes=total_bytes, fraction=fraction) - taken.get(rank, 0)
+            left = engine_pool_bytes(engine, total_bytes=total_bytes, fraction=fraction, **claims) - taken.get(rank, 0)
+            usable = left + sum(claims.values())
             if left < block:
-                raise CalcError(_no_room(parallel, rank, stage, usable, sum(claims.values())))
+                raise NoRoom(_no_room(parallel, rank, stage, usable, sum(claims.values())))
             own = int(pool_blocks(pool_bytes=left, block_bytes=block))
             facts = {"rank": rank, "stage": stage, "layers": len(layers), "parameters": held, **claims}
             drafts.append(facts | {"usable_bytes": usable, "pool_bytes": left, "block_bytes": block, "own_blocks": own})

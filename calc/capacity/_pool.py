@@ -16,14 +16,19 @@ from calc.capacity._formulas import (
 )
 from calc.models import (
     FullAttention,
+    GatedDeltaNet,
     IndexedLatentAttention,
     LatentAttention,
+    Mamba2,
     ModelGeometry,
     RecurrentState,
     WindowAttention,
 )
 from calc.sources import load_json
 from calc.units import CalcError
+
+# Blocks that vLLM 0.32 charges a request in each group of recurrent layers while prefixes are cached; 1 otherwise
+STATE_BLOCKS = {GatedDeltaNet: 2, Mamba2: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,8 @@ def pool(
     ranks: int = 1,
     block_tokens: int = 16,
     kernel_multiple: int = 16,
-    state_blocks: int = 1,
+    prefix_caching: bool = True,
+    state_blocks: int | None = None,
 ) -> Pool:
     """Lay a model's cache out in blocks, as vLLM does.
 
@@ -151,9 +157,11 @@ def pool(
         Positions in a block, as configured.
     kernel_multiple : int
         For models with recurrent layers: what the attention kernel's block must be a multiple of.
-    state_blocks : int
-        For models with recurrent layers: blocks a request holds in each of their groups. vLLM 0.32 charges
-        1 without prefix caching; with it 2 for gated DeltaNet, 3 for Mamba-2.
+    prefix_caching : bool
+        Whether blocks are kept for requests with the same beginning: recurrent layers then hold more of them.
+    state_blocks : int or None
+        For models with recurrent layers: blocks a request holds in each of their groups. None is what vLLM 0.32
+        charges: 1 without prefix caching; with it 2 for gated delta nets, 3 for Mamba-2.
 
     Returns
     -------
@@ -166,7 +174,8 @@ def pool(
 
     References
     ----------
-    vLLM 0.32, ``vllm/v1/core/kv_cache_utils.py``, ``get_kv_cache_groups``.
+    vLLM 0.32, ``vllm/v1/core/kv_cache_utils.py``, ``get_kv_cache_groups``; blocks of recurrent layers from its own
+    pools, built from real configurations with prefix caching on and off.
 
     Examples
     --------
@@ -195,6 +204,8 @@ def pool(
     pages |= {m: pages[m] + block_tokens * index for m in indexed if m.own_index}
     if not states and (len(pages) == 1 or all(latent) or all(type(m) is FullAttention for m in mixers)):
         return Pool((_one_group(model, pages, block_tokens),))
+    if state_blocks is None:
+        state_blocks = max([STATE_BLOCKS.get(type(m), 1) for m in mixers], default=1) if prefix_caching else 1
     return Pool(tuple(_equal_groups(model, mixers, pages, states, block_tokens)), state_blocks)
 
 
