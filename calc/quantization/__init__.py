@@ -1,9 +1,9 @@
 """Quantization: stored bytes to the byte, the arithmetic that a chip and an engine have for it, and the choice.
 
-`_formulas` holds the arithmetic, one function each. `_schemes` stores a model by a scheme, `_gguf` as llama.cpp
-does, `_config` reads a checkpoint's own description. `_numerics` rounds real matrices. `_steps` holds the floors
-of a step. `_choice` filters by hardware and engine and weighs what others measured. `_panel` is the live panel of
-the chapter.
+`_formulas` holds the arithmetic, one function each. `_schemes` stores a model by a scheme, `_ranks` one rank of it,
+`_gguf` as llama.cpp does, `_config` reads a checkpoint's own description. `_numerics` rounds real matrices. `_steps`
+holds the floors of a step. `_choice` filters by hardware and engine and weighs what others measured. `_panel` is the
+live panel of the chapter.
 """
 
 from calc.quantization._choice import (
@@ -35,6 +35,7 @@ from calc.quantization._formulas import (
 from calc.quantization._gguf import gguf, gguf_bits, gguf_mixes, gguf_types
 from calc.quantization._numerics import FLOATS, relative_error, representable, round_float, round_trip, sample
 from calc.quantization._panel import quantization_panel
+from calc.quantization._ranks import rank_bytes
 from calc.quantization._schemes import Matrix, Part, Scheme, Stored, matrices, scheme, schemes, stored
 from calc.quantization._steps import Step, crossover, step
 
@@ -70,6 +71,7 @@ __all__ = [
     "measured_tokens",
     "model_bytes",
     "quantization_panel",
+    "rank_bytes",
     "read_quantization",
     "recovery",
     "relative_error",
