@@ -1,0 +1,101 @@
+"""Problems about counting: what buckets prove, what chance does, and a plan."""
+
+from __future__ import annotations
+
+from math import comb
+from types import SimpleNamespace as Numbers
+
+from calc import tail
+from calc.practice._problem import Problem
+from calc.practice.tail_latency._model import CHANCE, COHORT, EXPORTS
+from calc.units import counted, significant
+
+elsewhere = Problem(
+    id="tail_latency/elsewhere",
+    title="What three histograms prove",
+    level=3,
+    step=EXPORTS,
+    printed={"late": 26, "queued": 4, "prefilled": 9, "bound": 0.5},
+    choices={"late": (19, 26, 40), "queued": (2, 4, 7), "prefilled": (3, 5, 9), "bound": (0.3, 0.5)},
+    ask=lambda n: (
+        f"On a page of metrics {n.late} requests took more than {2 * n.bound:g} s to the first token. {n.queued} were "
+        f"longer than {n.bound:g} s in the queue, {n.prefilled} longer than {n.bound:g} s in prefill. The page does "
+        "not say which. Of how many of the slow ones is it certain that neither queue nor prefill explains them?"
+    ),
+    unit="requests",
+    exact=True,
+    answer=lambda n: n.late - n.queued - n.prefilled,
+    mistakes={
+        "takes all of them": lambda n: n.late,
+        "lets the same requests be long in both": lambda n: n.late - max(n.queued, n.prefilled),
+        "looks at the queue alone": lambda n: n.late - n.queued,
+        "looks at prefill alone": lambda n: n.late - n.prefilled,
+    },
+    hint="In the worst case every long wait and every long prefill belongs to another slow request.",
+    solution=lambda n: [
+        f"A request with at most {n.bound:g} s in each has at most {2 * n.bound:g} s in both.",
+        f"At most {counted(n.queued + n.prefilled, 'slow request')} can have a longer part: "
+        f"{n.late} − {n.queued} − {n.prefilled} = {n.late - n.queued - n.prefilled} remain.",
+    ],
+)
+
+
+def _chance(n: Numbers) -> float:
+    return tail.chance_overlap(slow=n.slow, marked=n.marked, both=n.slow, requests=n.requests)
+
+
+chance = Problem(
+    id="tail_latency/chance",
+    title="All of them",
+    level=3,
+    step=CHANCE,
+    printed={"slow": 3, "marked": 12, "requests": 60},
+    choices={"slow": (2, 3, 4), "marked": (8, 12, 15), "requests": (40, 60, 90)},
+    ask=lambda n: (
+        f"Of {n.requests} requests {n.slow} are slow, and all {n.slow} came from one tenant, who sent {n.marked}. If "
+        "slowness had nothing to do with the tenant, how likely would that be?"
+    ),
+    unit="x",
+    answer=_chance,
+    mistakes={
+        "lets one request be slow twice": lambda n: (n.marked / n.requests) ** n.slow,
+        "gives the tenant's share": lambda n: n.marked / n.requests,
+        "counts one way only": lambda n: 1 / comb(n.requests, n.slow),
+    },
+    hint="How many ways are there to choose the slow ones, and how many of them lie within the tenant's?",
+    solution=lambda n: [
+        f"Ways to choose: {comb(n.requests, n.slow):,}. Within the tenant's: {comb(n.marked, n.slow):,}.",
+        f"The chance is {significant(_chance(n))}. Small, if the tenant was the only thing looked at.",
+    ],
+)
+
+plan = Problem(
+    id="tail_latency/plan",
+    title="It is three in the morning",
+    level="design",
+    step=COHORT,
+    printed={"before": 1.8, "after": 6.5, "median": 420},
+    choices={"before": (1.2, 1.8, 2.4), "after": (4.5, 6.5, 9.0), "median": (280, 420, 650)},
+    ask=lambda n: (
+        f"The p99 of the first token rose from {n.before} s to {n.after} s at ten in the evening; the median stayed at "
+        f"{n.median} ms. Client logs, gateway logs, vLLM's traces and its metrics are there, from machines with clocks "
+        "of their own. Somebody wants to roll back the model. Write the first hour of the investigation."
+    ),
+    hint="What would each hypothesis not allow? Look for that first.",
+    solution=lambda n: [
+        "Ask first whether there is a tail: requests a window, the interval of the p99, the same hour of last week.",
+        "Then trace, compare, and only then name causes; the experiment comes before the rollback.",
+    ],
+    checklist=lambda n: [
+        "counts the requests behind the p99 and says what interval they allow",
+        "takes single slow requests, not averages of them",
+        "aligns clocks with bounds, and says which segments need it and which don't",
+        "compares each slow request with fast ones of its length and time",
+        "names the segment, and knows which time no segment shows",
+        "writes for each hypothesis what would refute it, before looking",
+        "checks that a mark of the slow ones is not a mark of everything at ten in the evening",
+        "expects two causes, and shows that the first leaves something unexplained",
+        "says what the data can't tell, and adds the stamp that would",
+        "changes one thing, predicts the new p99, and keeps the rollback as an experiment, not as an answer",
+    ],
+)
