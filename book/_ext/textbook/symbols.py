@@ -32,7 +32,8 @@ def users() -> dict[str, list[str]]:
 def groups() -> dict[str, list[str]]:
     """The names by module, in the order of the table; first those that formulas of many modules share."""
     used = users()
-    order = list(dict.fromkeys(modules[0] for modules in used.values() if len(modules) == 1))
+    alone = [modules[0] for modules in used.values() if len(modules) == 1]
+    order = list(dict.fromkeys(alone + [module for modules in used.values() for module in modules]))
     found: dict[str, list[str]] = {name: [] for name in ("shared", *order)}
     for name, modules in used.items():
         if modules:
