@@ -2,7 +2,6 @@
 
 import csv
 import math
-from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -93,13 +92,25 @@ def test_the_gain_is_between_one_and_its_bound(outputs, places):
     assert bound < places or places == 1
 
 
-@pytest.mark.parametrize("longest", [2, 3, 10, 1000])
-def test_two_places_reach_the_bound(longest):
-    outputs = [longest, 1] * 2
-    gain = Fraction(scheduling.static_steps(outputs, 2), scheduling.continuous_steps(outputs, 2))
-    bound = scheduling.largest_gain(places=2, all_requests=4, all_tokens=sum(outputs))
-    assert math.isclose(gain, bound)
-    assert gain == Fraction(2 * longest, longest + 1)
+def all_end_together(places, last):
+    """As many batches as places, a long response at the end of each, so long that all end with the last one."""
+    free, starts = [0] * places, []
+    for _ in range(places):
+        for _ in range(places - 1):
+            free[free.index(min(free))] += 1
+        starts.append(min(free))
+        free[free.index(min(free))] = math.inf  # it holds its place from here on
+    return [output for start in starts for output in [*[1] * (places - 1), starts[-1] + last - start]]
+
+
+@pytest.mark.parametrize("last", [1, 2, 10, 1000])
+@pytest.mark.parametrize("places", [2, 3, 4, 5, 8, 16])
+def test_any_number_of_places_reaches_the_bound(places, last):
+    outputs = all_end_together(places, last)
+    slow, fast = scheduling.static_steps(outputs, places), scheduling.continuous_steps(outputs, places)
+    bound = scheduling.largest_gain(places=places, all_requests=len(outputs), all_tokens=sum(outputs))
+    assert scheduling.idle_slot_steps(places=places, steps=fast, all_tokens=sum(outputs)) == 0
+    assert math.isclose(slow / fast, bound)
 
 
 def test_the_number_of_places_is_approached_and_not_reached():
@@ -131,6 +142,23 @@ def test_nobody_finishes_later_in_steps(outputs, places):
     fast = scheduling.simulate(requests_of(outputs), scheduling.only_places(places), STEP)
     for kind in ("admitted", "first_token", "finished"):
         assert all(b <= a for a, b in zip(getattr(slow, kind), getattr(fast, kind), strict=True))
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 60)), min_size=1, max_size=20), PLACES)
+def test_arrivals_between_two_steps_cost_less_than_one_step(rows, places):
+    """Nobody finishes later if all arrive on the beat; in between, one that comes during a step waits for it."""
+    for beat, allowed in ((1.0, 0.0), (0.25, 0.75)):
+        requests = [Request(i, 1, output, at * beat) for i, (output, at) in enumerate(rows)]
+        slow = run_static(requests, places, STEP).times().latency_s()
+        fast = scheduling.simulate(requests, scheduling.only_places(places), STEP).latency_s()
+        assert all(b <= a + allowed + 1e-9 for a, b in zip(slow, fast, strict=True))
+
+
+def test_an_arrival_during_a_step_may_finish_later():
+    requests = [Request(i, 1, 2, at) for i, at in enumerate((0.0, 0.5, 3.5, 3.9))]
+    slow = run_static(requests, 2, STEP).times().latency_s()
+    fast = scheduling.simulate(requests, scheduling.only_places(2), STEP).latency_s()
+    assert math.isclose(slow[3], 2.1) and math.isclose(fast[3], 2.6)
 
 
 def test_somebody_may_finish_later_in_seconds():

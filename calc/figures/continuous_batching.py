@@ -180,6 +180,9 @@ def wait_by_rate(
             color=color, ha="right" if capacities[name] > 0.7 * widest else "center",
             transform=axes.get_xaxis_transform(),
         )  # fmt: skip
+    marked = "; triangle: this chapter's rate" if rate <= widest else ""
+    if marked:
+        axes.plot([rate], [low], "^", color=INK, ms=6, clip_on=False, zorder=5)
     axes.set_yscale("log")
     axes.set(
         xlabel="requests per second that arrive",
@@ -200,7 +203,8 @@ def wait_by_rate(
         alt=f"Mean time to first token against arrivals per second. {told}. "
         f"This chapter's rate is {significant(rate, 3)}.",
         caption="Mean time to first token. Dotted: what each schedule can serve. Right of its line a schedule falls "
-        "behind, and its mean depends on how long the run is. Simulated by the library.",
+        "behind, and its mean depends on how long the run is. One draw of the "
+        f"arrivals{marked}. Simulated by the library.",
     )
 
 

@@ -104,13 +104,21 @@ def largest_gain(*, places, all_requests, all_tokens):
     A batch lasts as long as its longest response; each other one in it has at least one token. So all
     batches together last at most as long as all tokens, less one for each request that is not the longest
     of its batch. No schedule does more than one token per place and step, and none is shorter than the
-    longest response, while each batch is at most that long. With two places and lengths L, 1, L, 1 the
-    bound is reached; with more it is approached as lengths differ more.
+    longest response, while each batch is at most that long. All this holds where places are the only limit,
+    and without drafts. The first term is reached with any number of places: as many batches as places, in
+    each one long response behind single tokens, and the long ones such that all end in the same step. Then
+    no place idles.
 
     Examples
     --------
     >>> largest_gain(places=2, all_requests=4, all_tokens=202)
     1.9801980198019802
+    >>> from calc.scheduling import continuous_steps, static_steps
+    >>> outputs = [1, 1, 5, 1, 1, 3, 1, 1, 1]
+    >>> static_steps(outputs, places=3) / continuous_steps(outputs, places=3)
+    1.8
+    >>> largest_gain(places=3, all_requests=9, all_tokens=15)
+    1.8
     """
     if all_tokens < all_requests:
         raise CalcError(f"{all_tokens} tokens are too few for {all_requests} requests: each has at least one")

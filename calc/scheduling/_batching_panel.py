@@ -84,7 +84,8 @@ def batching_panel(
         working(largest_gain, places=places, all_requests=requests, all_tokens=total),
         working(schedule_seconds, steps=continuous, base_s=base_s, **load),
     )
-    return Panel(rows, tuple("\n".join(line.text for line in lines).splitlines()), _meaning(gain, places, requests), _LEFT_OUT)
+    text = tuple("\n".join(line.text for line in lines).splitlines())
+    return Panel(rows, text, _meaning(gain, places, requests), _LEFT_OUT)
 
 
 def output_lengths(lengths: str, *, mean_output: float, requests: int, places: int) -> list[int]:

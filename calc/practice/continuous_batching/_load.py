@@ -171,7 +171,9 @@ shared_server = Problem(
         f"With all places decoding a token takes {significant(_token_ms(n))} ms; {n.token_ms} ms leave room for "
         f"{format_count((n.token_ms - n.base_ms) * 1000 // n.decode_us)} decoding requests and no prompt.",
         f"Within the promise a step that holds every place has {significant(max(n.token_ms - _token_ms(n), 0))} ms "
-        f"left for prompts, and a prompt of {counted(n.job_prompt, 'token')} does not fit in them whole.",
-        "So the job's prompts are cut to that size, and its requests wait outside until places are free of chats.",
+        f"left for prompts. A prompt of {counted(n.job_prompt, 'token')} fits in them whole only if a token takes less "
+        f"than {significant(1000 * (n.token_ms - _token_ms(n)) / n.job_prompt, 2)} µs. Measure what yours takes.",
+        "If it takes more, the job's prompts are cut to what fits, and its requests wait outside until places "
+        "are free of chats.",
     ],
 )
