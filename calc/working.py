@@ -136,6 +136,44 @@ def working(function: Callable, *, names: dict[str, str] | None = None, **argume
     return Working(value, tuple(steps))
 
 
+def symbolic(function: Callable) -> str:
+    """Write a formula in symbols alone, as aligned LaTeX: one row for each assignment.
+
+    Parameters
+    ----------
+    function : callable
+        A library formula made with `calc.units.dimensions`.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    CalcError
+        If the function is not a formula, or a name in it has no symbol.
+
+    Examples
+    --------
+    >>> from calc import kv_cache
+    >>> print(symbolic(kv_cache.sequence_bytes))
+    \\begin{aligned}
+    B_{\\mathrm{seq}} &= B_{\\mathrm{pos}} \\cdot T
+    \\end{aligned}
+    """
+    if not hasattr(function, "formula"):
+        raise CalcError(f"{getattr(function, '__name__', function)} is not a formula: decorate it with @dimensions")
+    rows, known = [], set()
+    for statement in _body(function.formula)[1]:
+        target = statement.targets[0].id if isinstance(statement, ast.Assign) else function.__name__
+        if isinstance(statement.value, ast.Name) and statement.value.id in known:
+            continue  # "return x" after "x = …"
+        known.add(target)
+        first, *more = _sum_rows(_Writer(True, None, function.units, {}).write(statement.value))
+        rows += [rf"{_name(target, True)} &= {first}", *(rf" &\quad {{}} {row}" for row in more)]
+    return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+
 @functools.cache
 def _body(formula: Callable) -> tuple[tuple, tuple]:
     """Defaults and the statements of a formula's body, docstring left out."""

@@ -1,13 +1,13 @@
-"""The book's Sphinx extension: the page, the kinds of number, the symbols, the live panels, the evidence ledger."""
+"""The book's Sphinx extension: the page, the kinds of number, the symbols, the formulas, the live panels, the evidence ledger."""
 
 from __future__ import annotations
 
 from sphinx.application import Sphinx
 
-from textbook import kinds, ledger, pages, panel, symbols
+from textbook import formulas, kinds, ledger, pages, panel, symbols
 
 
 def setup(app: Sphinx) -> dict:
-    for part in (pages, kinds, symbols, panel, ledger):
+    for part in (pages, kinds, symbols, formulas, panel, ledger):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
