@@ -21,6 +21,7 @@ ORDER = (
     *("units", "symbols", "working", "sources", "panel", "notebook", "models", "hardware", "parameters", "kv_cache"),
     *("parallel", "roofline", "attention", "adapters", "quantization", "paging", "capacity", "speculation", "queueing"),
     *("workload", "scheduling", "latency", "tail", "startup", "disaggregation", "selection"),
+    *("worksheet", "cli", "__main__"),
     *("published", "practice", "figures"),
 )
 

@@ -1,0 +1,24 @@
+"""The sizing worksheet: the whole book as one function of a model, its hardware and a load.
+
+`size` puts the chapters' functions together and returns a `Report`, which the page, the notebook and the command line
+show alike. `_choices` checks what a reader chose and looks it up, `_memory`, `_time` and `_service` make the sections,
+`_warnings` says which choices mislead, `_lines` and `_report` are what they are made of.
+"""
+
+from calc.worksheet._choices import arithmetic_types, cache_types, weight_types
+from calc.worksheet._lines import STEPS, Line, Section, Warned, link_of
+from calc.worksheet._report import Report
+from calc.worksheet._size import size
+
+__all__ = [
+    "STEPS",
+    "Line",
+    "Report",
+    "Section",
+    "Warned",
+    "arithmetic_types",
+    "cache_types",
+    "link_of",
+    "size",
+    "weight_types",
+]

@@ -1,0 +1,211 @@
+"""The sections on time: floors of prefill and decode, limits against them, speculation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calc.roofline import StepFloor, StepWork, crossover_tokens, floor_seconds, step_floor, step_work
+from calc.speculation import break_even_acceptance, expected_tokens, round_cost, round_speedup
+from calc.units import CalcError, counted, format_seconds, significant
+from calc.worksheet._choices import Choices
+from calc.worksheet._lines import Builder, Section
+from calc.worksheet._memory import Memory
+
+# Groups of a step, and the groups of parameters that they read
+READS = {
+    "projections": ("attention", "indexer", "recurrent"),
+    "mlp": ("mlp",),
+    "router": ("router",),
+    "routed_experts": ("routed_experts",),
+    "shared_experts": ("shared_experts",),
+    "norms": ("norms",),
+    "head": ("lm_head", "embedding"),
+}
+DECIMALS = 3  # of a ratio of floors: more would be read as exactness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Floors, for the sections and the warnings; None where a layer's work is not known."""
+
+    prefill: StepFloor | None
+    decode: StepFloor | None
+    last: StepFloor | None
+    why_not: str = ""
+
+
+def peer(c: Choices) -> str | None:
+    """The link between the ranks: the fastest one to other accelerators, or the host's where there is none."""
+    links = {family: link for family, link in c.chip.links.items() if link.role == "peer"} or dict(c.chip.links)
+    return max(links, key=lambda family: links[family].bytes_per_second.value, default=None)
+
+
+def group_sequences(c: Choices) -> int:
+    """Sequences that pass the stages together: with several stages, a group for each keeps all of them busy."""
+    return max(1, c.concurrency // c.parallel.pipeline)
+
+
+class Steps:
+    """Steps of one set of choices, on one tensor-parallel rank through all layers."""
+
+    def __init__(self, c: Choices, m: Memory) -> None:
+        self.c = c
+        self.options = {
+            "cache_element": c.cache,
+            "ranks": c.parallel.tensor,
+            "bytes_per_weight": m.stored.bits_per_weight / 8,
+        }
+
+    def work(self, new: int, cached: int, sequences: int, head: str = "last") -> StepWork:
+        return step_work(self.c.model, sequences={(new, cached): sequences}, head=head, **self.options)
+
+    def floor(self, new: int, cached: int, sequences: int, head: str = "last") -> StepFloor:
+        work = self.work(new, cached, sequences, head)
+        return step_floor(work, self.c.chip, multiplies=self.c.multiplies, link=peer(self.c))
+
+
+def _widths(m: Memory) -> dict[str, float]:
+    """Stored bytes of a parameter in each group of a step."""
+    parts = {part.group: part for part in m.stored.parts}
+    found = {}
+    for group, names in READS.items():
+        held = [parts[name] for name in names if name in parts]
+        if group == "head":
+            held = held[:1]
+        if held:
+            found[group] = sum(p.stored_bytes for p in held) / sum(p.parameters for p in held)
+    return found
+
+
+def work_out(c: Choices, m: Memory) -> Times:
+    """The floors, once."""
+    steps = Steps(c, m)
+    try:
+        return Times(
+            prefill=steps.floor(c.context, 0, 1),
+            decode=steps.floor(1, c.context, group_sequences(c)),
+            last=steps.floor(1, c.positions, group_sequences(c)),
+        )
+    except CalcError as error:
+        return Times(prefill=None, decode=None, last=None, why_not=str(error))
+
+
+def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
+    """Floors of a prompt and of a decode step, and what binds them."""
+    b = Builder("roofline", "Time floors", "Floors, not forecasts: launches, the host, sampling, activations, shapes "
+                "that don't fill the chip, a clock that falls under load, and queueing come on top.")  # fmt: skip
+    peak, bandwidth = c.chip.peak(c.multiplies), c.chip.bandwidth
+    b.figure("peak", f"Dense peak in {c.multiplies}", peak, "FLOP/second", step="roofline#step-1")
+    b.figure("bandwidth", "Memory bandwidth", bandwidth, "byte/second", step="roofline#step-1")
+    b.add("multiplies", "Multiplied as", c.multiplies, step="quantization#step-7", kind="assumed")
+    if t.prefill is None or t.decode is None or t.last is None:
+        for key, label in (("prefill_floor_s", "A prompt, least time"), ("decode_floor_s", "A decode step")):
+            b.add(key, label, None, "second", step="roofline#step-4", note=t.why_not)
+        return b.section()
+    rates = {"peak": peak.value, "bandwidth": bandwidth.value}
+    for key, label, floor, note in (
+        ("prefill", "A prompt", t.prefill, "All of it in one step, nothing cached before."),
+        ("decode", "A decode step", t.decode, _decode_note(c)),
+    ):
+        sizes = {"flop": round(floor.work.flop), "moved_bytes": round(floor.work.moved_bytes())}
+        b.add(f"{key}.flop", f"{label}: arithmetic on a rank", floor.work.flop, "FLOP", step="roofline#step-4")
+        b.add(f"{key}.weight_bytes", f"{label}: weights read", floor.work.weight_bytes, "byte", step="roofline#step-2")
+        if key == "decode":
+            b.add("decode.cache_bytes", f"{label}: cache read", floor.work.cache_bytes, "byte", step="roofline#step-2")
+        b.add(f"{key}.multiply_s", f"{label}: arithmetic alone", floor.multiply_s, "second", step="roofline#step-4")
+        b.add(f"{key}.move_s", f"{label}: bytes alone", floor.move_s, "second", step="roofline#step-4")
+        if floor.links_s:
+            b.add(f"{key}.links_s", f"{label}: all-reduces over {c.chip.links[peer(c)].name} alone", floor.links_s,
+                  "second", step="roofline#step-7")  # fmt: skip
+        by = None if floor.bound == "links" else (floor_seconds, {**sizes, **rates})
+        b.add(f"{key}_floor_s", f"{label}, least time", floor.seconds, "second", step="roofline#step-4", by=by,
+              keep=True, note=note)  # fmt: skip
+        b.add(f"{key}_bound", "… waits for", floor.bound, step="roofline#step-4")
+    b.add("decode_floor_end_s", "The last decode step of a response, least time", t.last.seconds, "second",
+          step="roofline#step-4")  # fmt: skip
+    b.add("output_tokens_per_s", "Tokens a second of one replica, at most", c.concurrency / t.decode.seconds,
+          "1/second", step="roofline#step-4", text=f"{significant(c.concurrency / t.decode.seconds)}/s")  # fmt: skip
+    tokens = {**rates, "bytes_per_weight": m.stored.bits_per_weight / 8}
+    b.add("crossover_tokens", "Tokens in a step from which weights stop being the bound",
+          crossover_tokens(**tokens), step="roofline#step-5", by=(crossover_tokens, tokens))  # fmt: skip
+    return b.section()
+
+
+def _decode_note(c: Choices) -> str:
+    group = group_sequences(c)
+    text = f"{counted(group, 'sequence')}, each with its prompt of {counted(c.context, 'token')} in the cache."
+    if c.parallel.pipeline > 1:
+        return text + f" The {c.parallel.pipeline} stages work on a group of sequences each."
+    return text
+
+
+def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
+    """The reader's limits, held against the floors."""
+    if c.ttft_s is None and c.tpot_s is None:
+        return None
+    b = Builder("limits", "Limits", "A floor within a limit is necessary, not enough; one above it settles the matter.")
+    if c.ttft_s is not None:
+        b.add("ttft_s", "Limit on the time to the first token", c.ttft_s, "second", kind="assumed",
+              step="latency_and_goodput#step-2")  # fmt: skip
+        met = None if t.prefill is None else t.prefill.seconds <= c.ttft_s
+        b.add("ttft_possible", "A prompt's floor keeps it", met, step="roofline#step-4", note=t.why_not)
+    if c.tpot_s is not None:
+        b.add("tpot_s", "Limit on the time per output token", c.tpot_s, "second", kind="assumed",
+              step="latency_and_goodput#step-3")  # fmt: skip
+        met = None if t.last is None else t.last.seconds <= c.tpot_s
+        b.add("tpot_possible", "A decode step's floor keeps it to the end", met, step="roofline#step-4",
+              note=t.why_not)  # fmt: skip
+        most = None if t.last is None else most_sequences(c, m, c.tpot_s)
+        text = None if most is None else "none" if most == 0 else None
+        b.add("most_sequences_by_tpot", "Most sequences at once whose floor keeps it", most, step="roofline#step-4",
+              note="Up to as many as fit in memory.", text=text)  # fmt: skip
+    return b.section()
+
+
+def most_sequences(c: Choices, m: Memory, tpot_s: float) -> int:
+    """The most sequences of one replica, up to those that fit, whose last decode step can keep a limit."""
+    steps = Steps(c, m)
+
+    def keeps(group: int) -> bool:
+        return steps.floor(1, c.positions, group).seconds <= tpot_s
+
+    stages = c.parallel.pipeline
+    low, high = 0, max(1, -(-m.max_sequences // stages)) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return min(low * stages, m.max_sequences)
+
+
+def speculation_section(c: Choices, m: Memory, t: Times) -> Section:
+    """What a draft of some length would have to reach."""
+    b = Builder("speculation", "Speculation", "Floors are not times, and their ratio is a guide. The drafter's memory, "
+                "drafts that get worse along the way, and prefill, which speculation does not touch.")  # fmt: skip
+    step = "speculative_decoding#step-7"
+    b.add("draft_tokens", "Draft tokens in a round", c.draft_tokens, kind="assumed", step="speculative_decoding#step-4")
+    b.add("acceptance", "Acceptance of a tested draft token", c.acceptance, "1", kind="assumed",
+          step="speculative_decoding#step-4")  # fmt: skip
+    if t.decode is None:
+        b.add("break_even_acceptance", "Acceptance that breaks even", None, "1", step=step, note=t.why_not)
+        return b.section()
+    steps, group = Steps(c, m), group_sequences(c)
+    plain = steps.floor(1, c.context, group, "every").seconds
+    check = steps.floor(c.draft_tokens + 1, c.context, group, "every").seconds
+    verify = round(max(1.0, check / plain), DECIMALS)
+    note = f"{format_seconds(check)} over {format_seconds(plain)}."
+    b.add("verify_cost", "The step that checks a draft, over a plain one", verify, "×",
+          step="speculative_decoding#step-8", note=note)  # fmt: skip
+    costs = {"draft_tokens": c.draft_tokens, "draft_cost": c.draft_cost, "verify_cost": verify}
+    cost = round_cost(**costs)
+    b.add("round_cost", "A round, in plain steps", cost, step="speculative_decoding#step-6", by=(round_cost, costs))
+    chance = {"acceptance": c.acceptance, "draft_tokens": c.draft_tokens}
+    tokens = expected_tokens(**chance)
+    b.add("tokens_per_round", "Tokens of a round", tokens, step="speculative_decoding#step-4",
+          by=(expected_tokens, chance))  # fmt: skip
+    gain = {"tokens_per_round": tokens, "round_cost": cost}
+    b.add("speedup", "Speed-up between tokens", round_speedup(**gain), "×", step=step, by=(round_speedup, gain),
+          keep=True)  # fmt: skip
+    least = break_even_acceptance(round_cost=cost, draft_tokens=c.draft_tokens)
+    b.add("break_even_acceptance", "Acceptance that breaks even", least, "1", step=step, keep=True,
+          text="none" if least is None else None)  # fmt: skip
+    return b.section()

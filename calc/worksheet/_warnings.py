@@ -1,0 +1,221 @@
+"""Choices that are known to mislead, each with the numbers of the worksheet at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from calc import capacity, kv_cache
+from calc.models import FullAttention, LatentAttention, MixtureOfExperts, RecurrentState
+from calc.models.families import WRAPPERS
+from calc.roofline import share_touched
+from calc.units import UNITS, counted, format_bytes, format_count, format_decimal, format_seconds, significant
+from calc.worksheet._choices import Choices
+from calc.worksheet._lines import Warned
+from calc.worksheet._memory import Memory
+from calc.worksheet._time import Times, group_sequences
+
+GB = UNITS["GB"].factor
+TIGHT = 0.97  # of a GPU's memory; above it nothing is left for what the engine did not measure
+
+
+def warnings(c: Choices, m: Memory, t: Times) -> tuple[Warned, ...]:
+    """What to know about these choices, the gravest first."""
+    found = (*_impossible(c, m, t), *_memory(c, m), *_cache(c, m), *_weights(c, m, t), *_units(c))
+    return tuple(Warned(code=code, text=text, step=step) for code, text, step in found)
+
+
+Found = Iterator[tuple[str, str, str]]
+
+
+def _impossible(c: Choices, m: Memory, t: Times) -> Found:
+    if m.plan is None:
+        yield "does-not-fit", f"{m.why_not}.", "capacity#step-6"
+    elif m.max_sequences == 0:
+        text = (
+            f"Not one sequence of {counted(c.positions, 'position')} fits: the pool has "
+            f"{counted(m.plan.blocks, 'block')}, a sequence needs "
+            f"{format_count(m.pool.request_blocks(length=c.positions, in_flight=1))}."
+        )
+        yield "no-sequence-fits", text, "capacity#step-8"
+    elif m.max_sequences < c.concurrency:
+        text = (
+            f"{counted(c.concurrency, 'sequence')} at once are asked for; {format_count(m.max_sequences)} "
+            f"{'is' if m.max_sequences == 1 else 'are'} sure to finish. The others wait, or are admitted and preempted."
+        )
+        yield "too-many-sequences", text, "capacity#step-8"
+    longest = c.model.max_positions
+    if longest is not None and c.positions > longest:
+        text = (
+            f"A sequence ends at {counted(c.positions, 'position')}, and the configuration states "
+            f"{format_count(longest)} as the longest: engines refuse it unless told to scale positions."
+        )
+        yield "longer-than-the-model", text, "kv_cache#step-4"
+    for limit, floor, what in (
+        (c.ttft_s, t.prefill, "A prompt takes"),
+        (c.tpot_s, t.last, "The last decode step of a response takes"),
+    ):
+        if limit is not None and floor is not None and floor.seconds > limit:
+            text = (
+                f"{what} {format_seconds(floor.seconds)} at its floor, more than the limit of {format_seconds(limit)}: "
+                "no tuning gets there on these GPUs."
+            )
+            yield "limit-below-floor", text, "roofline#step-4"
+    if idle := c.count - c.replicas * c.parallel.gpus:
+        text = f"{counted(idle, 'GPU')} of {c.count} stay idle: a replica takes {c.parallel.gpus}."
+        yield "idle-gpus", text, "capacity#step-7"
+
+
+def _memory(c: Choices, m: Memory) -> Found:
+    setting = capacity.memory_setting(c.engine)
+    text = (
+        f"{setting.engine}'s {setting.setting} is a share of {setting.share_of}. The same number means something else "
+        f"in another engine; outside it: {setting.outside}."
+    )
+    yield "memory-fraction", text, "capacity#step-5"
+    if c.fraction > TIGHT:
+        text = (
+            f"{significant(100 * c.fraction, 3)}% leaves {format_bytes((1 - c.fraction) * m.total_bytes)} of a GPU for "
+            "the driver, other programs and all that the engine did not measure: starts that fail, or die under load."
+        )
+        yield "fraction-too-high", text, "capacity#step-1"
+    beside = c.workspace_bytes + c.graph_bytes + c.communication_bytes
+    text = (
+        f"{format_bytes(beside)} beside the weights on every GPU is assumed, not known: it grows with the largest step "
+        "and the batch sizes captured. A start-up log says what it is."
+    )
+    yield "workspace-assumed", text, "capacity#step-3"
+    if c.lora_slots and m.lora:
+        text = (
+            f"Slots for {counted(c.lora_slots, 'adapter')} take {format_bytes(max(m.lora))} on a GPU at rank "
+            f"{c.lora_rank} from the start, whether or not an adapter is ever loaded."
+        )
+        yield "lora-reserved", text, "multi_lora#step-5"
+    if c.lora_slots and m.lora is None:
+        yield "lora-refused", f"No room is set aside for adapters: {m.lora_why}.", "multi_lora#step-5"
+    if m.plan is not None and c.parallel.pipeline > 1 and m.plan.stranded_bytes > 0:
+        text = (
+            f"The stages differ, and rank {m.limiting} has the fewest blocks: {format_bytes(m.plan.stranded_bytes)} on "
+            "the others stay unused."
+        )
+        yield "stranded", text, "capacity#step-6"
+
+
+def _cache(c: Choices, m: Memory) -> Found:
+    mixers = [mixer for mixer, _ in c.model.kinds() if mixer is not None]
+    tensor = c.parallel.tensor
+    if tensor > 1 and any(isinstance(mixer, LatentAttention) for mixer in mixers):
+        text = (
+            f"The latent is copied to each of {tensor} ranks: together they hold {tensor} times one sequence's cache, "
+            "and more ranks don't hold more sequences for it."
+        )
+        yield "kv-replication", text, "attention_variants#step-6"
+    copied = [m for m in mixers if isinstance(m, FullAttention) and tensor > m.kv_heads]
+    if copied:
+        fewest = min(mixer.kv_heads for mixer in copied)
+        text = (
+            f"{tensor} ranks share {counted(fewest, 'KV head')}: each keeps a whole one, and the cache is held "
+            f"{significant(tensor / fewest, 3)} times over."
+        )
+        yield "kv-replication", text, "kv_cache#step-5"
+    if m.whole.has_windows:
+        resident = kv_cache.resident_bytes(m.whole, positions=c.positions)
+        uniform = kv_cache.uniform_page_bytes(m.whole, positions=c.positions, block_tokens=c.block_tokens)
+        text = (
+            f"Some layers keep a window. Resident, a sequence holds {format_bytes(resident)}; with a page in every "
+            f"layer for every position {format_bytes(uniform)}. Which of the two holds is the engine's choice."
+        )
+        yield "window-convention", text, "kv_cache#step-7"
+    states = [mixer for mixer in mixers if isinstance(mixer, RecurrentState)]
+    if states:
+        block = max(g.block_tokens for g in m.pool.groups)
+        state = m.pool.state_blocks
+        text = (
+            f"Recurrent layers enlarge a block to {counted(block, 'position')}, or "
+            f"{format_bytes(m.pool.block_bytes())}, so that a state fits it. A request holds {counted(state, 'block')} "
+            f"in each group of them, however short it is{' (prefix caching on)' if c.prefix_caching else ''}."
+        )
+        yield "hybrid-blocks", text, "paged_attention#step-6"
+    if c.quantized and not c.cache.startswith(("fp8", "int8")):
+        text = (
+            f"Weights are stored in {significant(m.stored.bits_per_weight, 3)} bits; the cache stays {c.cache}, and a "
+            "sequence takes as much as before."
+        )
+        yield "cache-not-quantized", text, "quantization#step-8"
+    if c.cache.startswith(("fp8", "int8")) and c.cache_why == "chosen":
+        text = (
+            f"A cache in {c.cache} halves a sequence and changes what attention reads: measure what it does to answers."
+        )
+        yield "cache-quantized", text, "quantization#step-8"
+
+
+def _weights(c: Choices, m: Memory, t: Times) -> Found:
+    if c.quantized and c.multiplies == "bf16":
+        text = (
+            f"Weights in {c.scheme.element} are multiplied as bf16 here: decode reads fewer bytes, a long prompt is "
+            "not a bit faster."
+        )
+        yield "weights-only", text, "quantization#step-7"
+    elif not c.quantized and c.multiplies not in ("bf16", "fp16"):
+        text = (
+            f"The weights stay in 16 bits, and {c.multiplies} arithmetic needs them in {c.multiplies}: such a step "
+            "has to convert them first, which is not counted."
+        )
+        yield "arithmetic-of-other-weights", text, "quantization#step-1"
+    if c.model.element == "fp32" and not c.quantized:
+        yield (
+            "fp32-checkpoint",
+            "The checkpoint is in fp32; engines load it in 16 bits, as counted here.",
+            "quantization#step-1",
+        )
+    if any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers):
+        share = share_touched(c.model, group_sequences(c))
+        text = (
+            f"A token goes through {significant(m.count.active / 1e9, 3)} billion of "
+            f"{significant(m.count.total / 1e9, 3)} billion parameters, but all must be in memory, and a step of "
+            f"{counted(group_sequences(c), 'token')} reads about {significant(100 * share, 3)}% of the experts if "
+            "routers choose evenly; they don't quite."
+        )
+        yield "experts-all-resident", text, "roofline#step-8"
+    if c.parallel.experts:
+        yield (
+            "experts-uneven",
+            "Whole experts on each rank: the rank that more tokens pick makes the others wait.",
+            "capacity#step-7",
+        )
+    extra = next((n for n in ("num_nextn_predict_layers", "mtp_num_hidden_layers") if c.config.get(n)), None)
+    if extra:
+        text = (
+            f"The file names layers for multi-token prediction ({extra}); they are not counted. An engine that drafts "
+            "with them loads them too."
+        )
+        yield "prediction-layers", text, "capacity#step-2"
+    if c.config.get("model_type") in WRAPPERS and ("vision_config" in c.config or "audio_config" in c.config):
+        yield (
+            "vision-part",
+            "The vision part is not counted: its weights, and what it computes for an image, come on top.",
+            "capacity#step-2",
+        )
+    if t.prefill is None:
+        yield "work-not-counted", f"No floors: {t.why_not}.", "roofline#step-4"
+    if c.parallel.pipeline > 1:
+        text = (
+            "Stages work on a prompt one after another, so a prompt is no faster for having them; several prompts at "
+            "once are. The decode floor keeps every stage busy."
+        )
+        yield "pipeline-latency", text, "capacity#step-7"
+
+
+def _units(c: Choices) -> Found:
+    peak = c.chip.peak(c.multiplies)
+    if "sparsity" in peak.note:
+        text = (
+            f"The peak of {c.chip.name} in {c.multiplies} is counted dense, {format_decimal(peak.value, 'FLOP/s')}. "
+            "Vendors print more, with 2:4 sparsity: it counts products with zeros that no model here has."
+        )
+        yield "sparse-peak", text, "roofline#step-1"
+    total = (c.chip.visible_bytes or c.chip.memory_bytes).value
+    text = (
+        f"Sold as {c.chip.memory_as_sold}, the GPU has {format_bytes(total)}, which is {significant(total / GB)} GB. "
+        "Memory here is in GiB, rates in GB/s; reading one as the other is 7% off."
+    )
+    yield "gb-gib", text, "conventions"
