@@ -46,6 +46,7 @@ def hops(repeats: list[Repeat]) -> list[dict[str, Any]]:
             "gateway itself": [g["forwarded"] - g["received"] for _, g, _ in rows],
             "engine": [e["queue"] + e["prefill"] for _, _, e in rows],
             "queue": [e["queue"] for _, _, e in rows],
+            "outside the engine": [t.chunks[0].time_s - t.sent_s - e["queue"] - e["prefill"] for t, _, e in rows],
         }
 
     seen = [waits(repeat) for repeat in repeats]

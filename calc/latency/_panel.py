@@ -75,7 +75,7 @@ def _percent(value: float) -> str:
 
 def _meaning(points: tuple, here: object, best: object, late: int, slow: int) -> str:
     if not best.goodput.median:
-        return "At no rate does the median repeat hold a request that keeps both limits: this engine can't keep them."
+        return "At no recorded rate does the median repeat hold a request that keeps both limits."
     if late == slow == 0:
         verdict = "Every request keeps both limits here."
     elif late == slow:
@@ -92,6 +92,6 @@ def _meaning(points: tuple, here: object, best: object, late: int, slow: int) ->
 
 _LEFT_OUT = (
     "Rates between the recorded ones, other lengths and other arrivals. The engine ran on two CPU cores with a small "
-    "model: its times are that machine's. Each repeat is short, so a share is known to a few points at best. The "
-    "range in brackets is that of the repeats."
+    "model, and the client that took the times shared them. Each repeat is short: the range in brackets, that of three "
+    "repeats, says how little one run is worth."
 )
