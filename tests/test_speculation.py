@@ -238,8 +238,8 @@ def test_conventions_by_hand():
         "sglang-length": 16 / 6,
         "sglang-request-rate": (6 / 12 + 4 / 6) / 2,
         "sglang-request-length": (11 / 4 + 6 / 2) / 2,
-        "trtllm-rate": ((11 - 5) / 15 + (6 - 3) / 9) / 2,
-        "trtllm-length": 17 / 8,
+        "trtllm-rate": ((11 - 6) / 18 + (6 - 4) / 12) / 2,  # prefill is in its counter, and one is added
+        "trtllm-length": 17 / 10,
         "llamacpp-rate": 10 / 18,
         "llamacpp-length": 16 / 6,
         "eagle-first": 5 / 6,

@@ -2,8 +2,8 @@
 
 `_formulas` holds the closed forms, one function each, and `_search` what has none. `_exact` enumerates
 rounds on a small vocabulary with fractions: the proof that the output is the target's, and that naive
-rules miss it. `_floor` sets the step that checks a draft against a plain one. `_log` reads one log in the
-words of every engine. `_panel` is the live panel of the chapter.
+rules miss it; `_trace` follows one round. `_floor` sets the step that checks a draft against a plain one.
+`_log` reads one log in the words of every engine. `_panel` is the live panel of the chapter.
 """
 
 from calc.speculation._exact import (
@@ -13,17 +13,13 @@ from calc.speculation._exact import (
     Emitted,
     Outcome,
     Rule,
-    Tested,
-    Trace,
     chances,
     distance,
     one_position,
     overlap,
-    pick,
     residual,
     round_outcomes,
     sequences,
-    trace_round,
 )
 from calc.speculation._floor import VerificationFloor, verification_floor
 from calc.speculation._formulas import (
@@ -53,6 +49,7 @@ from calc.speculation._search import (
     by_position,
     expected_tokens_by_position,
 )
+from calc.speculation._trace import Tested, Trace, pick, trace_round
 
 __all__ = [
     "LARGEST_VOCABULARY",

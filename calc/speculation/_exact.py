@@ -72,7 +72,7 @@ def residual(target: Chances, draft: Chances) -> tuple[Fraction, ...]:
     return tuple(part / total for part in left) if total else tuple(target)
 
 
-def _ratio(p: Fraction, q: Fraction) -> Fraction:
+def ratio(p: Fraction, q: Fraction) -> Fraction:
     return min(Fraction(1), p / q) if q else Fraction(1)
 
 
@@ -110,17 +110,17 @@ class Rule:
 
 RULES: dict[str, Rule] = {
     "speculative": Rule(
-        "speculative sampling", lambda q: q, lambda p, q, t: _ratio(p[t], q[t]), lambda p, q, t: residual(p, q)
+        "speculative sampling", lambda q: q, lambda p, q, t: ratio(p[t], q[t]), lambda p, q, t: residual(p, q)
     ),
     "match": Rule("match a draw of the target", lambda q: q, lambda p, q, t: p[t], lambda p, q, t: _others(p, t)),
     "threshold": Rule(
         "accept only where p ≥ q", lambda q: q, lambda p, q, t: Fraction(p[t] >= q[t]), lambda p, q, t: residual(p, q)
     ),
     "resample": Rule(
-        "replace from p, not from the residual", lambda q: q, lambda p, q, t: _ratio(p[t], q[t]), lambda p, q, t: p
+        "replace from p, not from the residual", lambda q: q, lambda p, q, t: ratio(p[t], q[t]), lambda p, q, t: p
     ),
     "greedy": Rule(
-        "draft the likeliest token, test with q", _most_likely, lambda p, q, t: _ratio(p[t], q[t]),
+        "draft the likeliest token, test with q", _most_likely, lambda p, q, t: ratio(p[t], q[t]),
         lambda p, q, t: residual(p, q),
     ),
 }  # fmt: skip
@@ -231,7 +231,7 @@ def round_outcomes(
     >>> sum(end.chance for end in ends), len(ends)
     (Fraction(1, 1), 5)
     """
-    _check_tables(target, draft, last)
+    check_tables(target, draft, last)
     if isinstance(draft_tokens, bool) or draft_tokens not in range(LONGEST_DRAFT + 1):
         raise CalcError(f"a draft of {draft_tokens!r:.20} tokens is too much to enumerate: wanted 0 to {LONGEST_DRAFT}")
     how, ends = _rule(rule), {}
@@ -310,127 +310,13 @@ def sequences(
     return done
 
 
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """One draft token under the target's eyes.
-
-    Attributes
-    ----------
-    token : int
-    draft, target : Fraction
-        Its chance by both models.
-    keep : Fraction
-        The chance to accept it.
-    coin : Fraction
-        A number drawn evenly from 0 to 1: below `keep` the token is accepted.
-    accepted : bool or None
-        None where it was not tested, because one before it was rejected.
-    """
-
-    token: int
-    draft: Fraction
-    target: Fraction
-    keep: Fraction
-    coin: Fraction
-    accepted: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """One round, token by token: the tests, and where its last token came from."""
-
-    tests: tuple[Tested, ...]
-    source: tuple[Fraction, ...]  # chances of the last token: the residual, or the target's where all passed
-    last: int
-
-    @property
-    def accepted(self) -> int:
-        """Draft tokens accepted."""
-        return sum(test.accepted is True for test in self.tests)
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """What the round emits."""
-        return (*(test.token for test in self.tests[: self.accepted]), self.last)
-
-
-def trace_round(
-    target: Sequence[Chances],
-    draft: Sequence[Chances],
-    *,
-    last: int,
-    drafted: Sequence[int],
-    coins: Sequence[Fraction],
-) -> Trace:
-    """One round of speculative sampling with its chance written out: drafts and coins are given.
-
-    Parameters
-    ----------
-    target, draft : sequence of sequence of Fraction
-        Row `t` holds the chances after token `t`.
-    last : int
-        The newest token before the round.
-    drafted : sequence of int
-        What the drafter drew.
-    coins : sequence of Fraction
-        One number from 0 to below 1 for each draft token, and one for the last token of the round.
-
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    CalcError
-        If there are not enough coins, or the drafter could not have drawn a token.
-
-    Examples
-    --------
-    >>> rows, wrong = [chances([1, 1])] * 2, [chances([3, 1])] * 2
-    >>> trace_round(rows, wrong, last=0, drafted=[1, 0], coins=[Fraction(9, 10)] * 3).tokens
-    (1, 1)
-    """
-    _check_tables(target, draft, last)
-    if len(coins) != len(drafted) + 1 or not all(0 <= coin < 1 for coin in coins):
-        raise CalcError(f"{len(coins)} coins for {len(drafted)} draft tokens: wanted one more, each from 0 to below 1")
-    tests, newest, rejected = [], last, None
-    for token, coin in zip(drafted, coins[:-1], strict=True):
-        p, q = target[newest], draft[newest]
-        if not q[token]:
-            raise CalcError("the drafter gives a drawn token no chance: draw one with a weight above 0")
-        keep = _ratio(p[token], q[token])
-        verdict = None if rejected else coin < keep
-        tests.append(Tested(token, q[token], p[token], keep, coin, verdict))
-        if verdict is False:
-            rejected = residual(p, q)
-        newest = token
-    source = rejected or tuple(target[newest])
-    return Trace(tuple(tests), source, pick(source, coins[-1]))
-
-
-def pick(distribution: Chances, coin: Fraction) -> int:
-    """The token on which an even number from 0 to 1 falls, tokens side by side in the order of the vocabulary.
-
-    Examples
-    --------
-    >>> pick(chances([1, 2, 1]), Fraction(1, 2))
-    1
-    """
-    total = Fraction(0)
-    for token, chance in enumerate(distribution):
-        total += chance
-        if coin < total:
-            return token
-    raise CalcError("the number is not below 1: wanted from 0 to below 1")
-
-
 def _check(target: Chances, draft: Chances, size: int | None = None) -> None:
     sizes = {len(target), len(draft), size or len(target)}
     if len(sizes) != 1 or any(sum(row) != 1 or min(row) < 0 for row in (target, draft)):
         raise CalcError("a row is no distribution: wanted one chance for each token, together exactly 1")
 
 
-def _check_tables(target: Sequence[Chances], draft: Sequence[Chances], last: int) -> None:
+def check_tables(target: Sequence[Chances], draft: Sequence[Chances], last: int) -> None:
     size = len(target)
     if not 1 <= size <= LARGEST_VOCABULARY or len(draft) != size:
         raise CalcError(f"{size} and {len(draft)} rows: wanted as many of both, 1 to {LARGEST_VOCABULARY}")

@@ -105,6 +105,7 @@ def _meaning(multiplies: bool, tokens: int, gain: float, best: int, most: float)
 
 
 _LEFT_OUT = (
-    "Floors are not times: real steps take longer, and not by the same factor. Left out as well: drafts that get worse "
-    "along the way, sampling, scheduling, communication between ranks, and prefill, which speculation does not touch."
+    "Floors are not times: real steps take longer, and not by the same factor; with routed experts they are averages. "
+    "Left out as well: whether model and drafter fit, drafts that get worse along the way, sampling, scheduling, "
+    "communication between ranks, and prefill, which speculation does not touch."
 )

@@ -113,6 +113,30 @@ def checking_costs_at_least_a_plain_step(run: Run) -> None:
         assert all(1 <= found.cost <= (n["draft_tokens"] + 1) * 1.05 for found in points.values())
 
 
+def crossings_are_those_of_the_floors(run: Run) -> None:
+    """At the batches that the prose names, and at no other, the check costs as much as a round emits."""
+    n = run.namespace
+    for name, points in n["pairs"].items():
+        over = {batch for batch, found in points.items() if found.cost >= n["tau"]}
+        verb, places = re.search(rf"{re.escape(name)} (stays|is) [^;]*? of a round([^;.]*)", run.prose).groups()
+        said = set()
+        for word, first, last in re.findall(r"(from|at) (\d+)(?: to (\d+))? sequence", places):
+            end = max(points) if word == "from" else int(last or first)
+            said |= {batch for batch in points if int(first) <= batch <= end}
+        assert (verb == "stays") == (not over) and (said == over if over else True)
+
+
+def measured_break_even(run: Run) -> None:
+    """The break-even of a measured round is told for every batch, and as none where no draft could pay."""
+    n = run.namespace
+    k = n["recorded_draft_tokens"]
+    for batch in n["batches"]:
+        cost = n["costs"][batch][k].median
+        even = speculation.break_even_acceptance(round_cost=cost, draft_tokens=k)
+        said = re.search(rf"([\d.]+%|more than any acceptance) at batch {batch}, where", run.prose)[1]
+        assert (even is None) == (said == "more than any acceptance")
+
+
 ALTERED = Altered(
     sensible=speculations(),
     impossible=(
@@ -152,5 +176,7 @@ ALTERED = Altered(
         tokens_and_break_even,
         measured_verdicts,
         checking_costs_at_least_a_plain_step,
+        crossings_are_those_of_the_floors,
+        measured_break_even,
     ),
 )
