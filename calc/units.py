@@ -39,15 +39,27 @@ class Unit:
 
 def _unit_table() -> dict[str, Unit]:
     table = {"": Unit("", 1)}
-    for name in ("token", "position", "block", "layer", "head", "request", "sequence", "step", "expert", "replica", "descriptor"):
+    for name in (
+        "token",
+        "position",
+        "block",
+        "layer",
+        "head",
+        "request",
+        "sequence",
+        "step",
+        "expert",
+        "replica",
+        "descriptor",
+    ):
         table[name] = table[name + "s"] = Unit("", 1)
     table |= {"x": Unit("", 1), "×": Unit("", 1), "%": Unit("", 0.01)}
     table |= {"B": Unit("byte", 1), "byte": Unit("byte", 1), "bytes": Unit("byte", 1)}
     table |= {"bit": Unit("byte", 0.125), "bits": Unit("byte", 0.125)}
-    for power, prefix in enumerate(("K", "M", "G", "T", "P"), start=1):
+    for power, prefix in enumerate(("K", "M", "G", "T", "P", "E"), start=1):
         table[prefix + "iB"] = Unit("byte", 1024**power)
         table[prefix + "iB/s"] = Unit("byte/second", 1024**power)
-    for power, prefix in enumerate(("k", "M", "G", "T", "P"), start=1):
+    for power, prefix in enumerate(("k", "M", "G", "T", "P", "E"), start=1):
         table[prefix + "B"] = Unit("byte", 1000**power)
         table[prefix + "bit"] = Unit("byte", 1000**power / 8)
         table[prefix + "B/s"] = Unit("byte/second", 1000**power)

@@ -8,10 +8,10 @@ from calc.hardware import Accelerator
 from calc.models import ModelGeometry
 from calc.roofline._machine import floor_seconds, machine_balance
 from calc.roofline._spread import all_reduce_seconds
-from calc.roofline._work import StepWork, step_work
+from calc.roofline._work import StepWork, spoken, step_work
 from calc.units import CalcError, format_seconds, plain
 
-MOST_SEQUENCES = 2**24
+MOST = 2**40  # sequences or positions that a search goes through: far more than any memory holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class StepFloor:
 
     def _repr_html_(self) -> str:
         head = "<tr><th>group</th><th>arithmetic</th><th>bytes</th><th>waits for</th></tr>"
-        rows = [(g.name.replace("_", " "), g.multiply_s, g.move_s, g.bound) for g in self.groups]
+        rows = [(spoken(g.name), g.multiply_s, g.move_s, g.bound) for g in self.groups]
         rows += [("step", self.multiply_s, self.move_s, self.bound)]
         body = "".join(
             f"<tr><th>{name}</th><td>{format_seconds(a)}</td><td>{format_seconds(b)}</td><td>{why}</td></tr>"
@@ -299,7 +299,7 @@ def decode_crossover(
     Raises
     ------
     CalcError
-        As `step_work`, or if the crossing lies beyond 2^24 sequences.
+        As `step_work`, or if the crossing lies beyond 2^40 sequences.
 
     Notes
     -----
@@ -327,8 +327,8 @@ def decode_crossover(
     low, high = 0, 1
     while not crossed(high):
         low, high = high, 2 * high
-        if high > MOST_SEQUENCES:
-            raise CalcError(f"{model.name}: no crossing below {MOST_SEQUENCES:,} sequences on {chip.name}")
+        if high > MOST:
+            raise CalcError(f"{model.name}: no crossing below {MOST:,} sequences on {chip.name}")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if crossed(middle) else (middle, high)
@@ -373,7 +373,7 @@ def never_crosses(
     low, high = -1, 1
     while not _reads_more(model, chip, high, multiplies, options):
         low, high = high, 2 * high
-        if high > MOST_SEQUENCES:
+        if high > MOST:
             return None
     while high - low > 1:
         middle = (low + high) // 2

@@ -7,7 +7,7 @@ from calc.models import load
 from calc.panel import Panel, Row
 from calc.roofline._floor import StepFloor, decode_crossover, step_floor
 from calc.roofline._machine import floor_seconds
-from calc.roofline._work import step_work
+from calc.roofline._work import spoken, step_work
 from calc.units import counted, format_bytes, format_decimal, format_seconds, significant
 from calc.working import working
 
@@ -52,7 +52,7 @@ def roofline_panel(
     work = step_work(geometry, sequences={(new_tokens, cached_tokens): sequences}, **stored)
     floor = step_floor(work, gpu)
     moved = work.moved_bytes()
-    each = "" if ranks == 1 else f", each of {ranks} GPUs"
+    each = "" if ranks == 1 else f", each of {ranks} ranks"
     slowest = max(floor.groups, key=lambda group: group.seconds)
     rows = [
         Row(f"Arithmetic{each}", format_decimal(work.flop, "FLOP")),
@@ -66,7 +66,9 @@ def roofline_panel(
         Row("Tokens a second at most", significant(work.tokens / floor.seconds)),
     ]
     if ranks > 1:
-        rows.append(Row(f"Sent in {counted(work.all_reduces, 'all-reduce')}{each}", format_bytes(work.sent_bytes)))
+        rows.append(
+            Row(f"Sent in {counted(work.all_reduces, 'all-reduce')}{each}", format_decimal(work.sent_bytes, "B"))
+        )
     lines = working(
         floor_seconds,
         flop=round(work.flop),
@@ -78,8 +80,8 @@ def roofline_panel(
         rows=tuple(rows),
         working=(lines.text,),
         meaning=_meaning(floor, slowest.name, decode_crossover(geometry, gpu, cached=cached_tokens, **stored)),
-        leaves_out="Activations, launches, the host, sampling, all-reduces, and how far real kernels stay from peaks. "
-        "This is a floor, not a forecast.",
+        leaves_out="All-reduces, activations, launches, the host, sampling, how far real kernels stay from peaks, and "
+        "whether it all fits in memory. This is a floor, not a forecast.",
     )
 
 
@@ -88,7 +90,7 @@ def _meaning(floor: StepFloor, slowest: str, crossing: int | None) -> str:
     longest, shortest = max(floor.move_s, floor.multiply_s), min(floor.move_s, floor.multiply_s)
     meaning = (
         f"The step waits for {floor.bound}, which takes {significant(longest / shortest, 3)} times as long as {other}; "
-        f"its longest part is the {slowest.replace('_', ' ')}. "
+        f"its longest part is the {spoken(slowest)}. "
     )
     if crossing is None:
         return meaning + (

@@ -19,6 +19,11 @@ Sequences = Iterable[tuple[int, int]] | Mapping[tuple[int, int], int]
 HEADS = ("last", "every")
 
 
+def spoken(name: str) -> str:
+    """A tensor group's name as a reader sees it."""
+    return "MLP" if name == "mlp" else name.replace("_", " ")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWork:
     """What one tensor group does in a step, on one rank.
@@ -135,7 +140,7 @@ class StepWork:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{h}</th>" for h in ("group", "arithmetic", "weights", "cache read", "cache written"))
         body = "".join(
-            f"<tr><th>{g.name.replace('_', ' ')}</th><td>{format_decimal(g.flop, 'FLOP')}</td>"
+            f"<tr><th>{spoken(g.name)}</th><td>{format_decimal(g.flop, 'FLOP')}</td>"
             + "".join(f"<td>{format_bytes(size)}</td>" for size in (g.weight_bytes, g.cache_bytes, g.written_bytes))
             + "</tr>"
             for g in (*self.groups, self._total())
