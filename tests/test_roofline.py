@@ -302,6 +302,30 @@ def test_from_a_length_on_no_batch_crosses(slug):
     assert never + 1 == math.ceil(formula)  # the new token's own position is written, and takes as long
 
 
+@pytest.mark.parametrize("slug", ["deepseek-v3", "qwen3-30b-a3b", "gpt-oss-20b"])
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_one_position_below_a_batch_crosses_however_large_on_every_rank(slug, ranks):
+    """A mixture's crossing there takes more sequences than any memory holds; it is found, not refused."""
+    model, on = models.load(slug), {"ranks": ranks}
+    never = roofline.never_crosses(model, H100, **on)
+    assert roofline.decode_crossover(model, H100, cached=never, **on) is None
+    batch = roofline.decode_crossover(model, H100, cached=never - 1, **on)
+    at, before = (roofline.decode_floor(model, H100, sequences=n, cached=never - 1, **on) for n in (batch, batch - 1))
+    assert at.multiply_s > at.move_s and before.multiply_s <= before.move_s
+
+
+def test_each_rank_reads_the_whole_latent_so_the_length_falls_with_the_ranks():
+    """By hand, without the search: a layer's latent is 576 elements, and each of 128 / ranks heads does 2,176 FLOP."""
+    model, chip = models.load("deepseek-v3"), accelerator("h200-sxm")
+    balance = roofline.machine_balance(peak=chip.peak("bf16").value, bandwidth=chip.bandwidth.value)
+    for ranks in (2, 4, 8):
+        one = roofline.step_work(model, sequences=[(1, 4096)], ranks=ranks)
+        products = one.flop - one.group("attention").flop
+        length = products / (61 * (balance * 576 * 2 - 128 / ranks * 2176))
+        assert abs(roofline.never_crosses(model, chip, ranks=ranks) - length) <= 1
+    assert roofline.never_crosses(model, chip) is None
+
+
 def test_where_attention_has_arithmetic_enough_every_length_crosses():
     """DeepSeek-V3's absorbed attention does 242 FLOP a byte; an A100 needs 153."""
     assert roofline.never_crosses(models.load("deepseek-v3"), A100) is None
@@ -434,6 +458,12 @@ def test_what_beat_the_floor_of_memory_lay_in_the_cache_of_the_chip():
         assert check.beat_the_floor <= 60
         assert check.of_them_in_cache == check.beat_the_floor
         assert (check.largest_that_beat_bytes or 0) <= roofline.last_level_cache_bytes()
+        assert check.of_them_hold_with_input_at_hand == check.beat_the_floor
+        assert (check.least_beyond_cache or 1) >= 1  # of what can't lie in the cache, nothing beats the floor
+    products = roofline.kernel_check("product, bfloat16")
+    assert products.beat_the_floor == 49 and products.rows - products.in_cache == 16_071
+    assert products.most_arithmetic < 0.5 < 0.75 < products.least_input_share
+    assert products.fastest_read > H100.bandwidth.value  # more than memory gives: some of it came from nearer
 
 
 def test_the_figures_are_what_the_rows_give():
@@ -470,6 +500,12 @@ def test_the_panel_says_what_the_library_says():
     assert "waits for memory" in found["meaning"] and "no number of sequences" in found["meaning"]
     assert "waits for arithmetic from" in shown(cached_tokens=256)["meaning"]
     assert "waits for arithmetic, which" in shown(sequences=1, new_tokens=8192, cached_tokens=0)["meaning"]
+
+
+def test_the_panel_survives_its_largest_inputs():
+    found = shown(sequences=4096, new_tokens=131_072, cached_tokens=131_072)
+    assert found["ok"] and "EFLOP" in found["rows"][0]["text"]
+    assert "the MLP" in shown()["meaning"]
 
 
 @pytest.mark.parametrize("slug", SLUGS)

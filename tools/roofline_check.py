@@ -55,12 +55,17 @@ BLOCK = 128  # weights in a side of an fp8 block, one fp32 scale each
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One measured row: its floor, its time, the bytes it moves at least, and its floor with its input at hand."""
+    """One measured row: its floor, its time, the bytes it moves at least, and its floor with its input at hand.
+
+    Of a product also how long its arithmetic takes at the peak, and the share of its bytes that are its input.
+    """
 
     floor_s: float
     measured_s: float
     moved_bytes: float
     input_at_hand_s: float = 0.0
+    multiply_s: float = 0.0
+    input_share: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -80,7 +85,7 @@ def product(*, tokens: int, inputs: int, outputs: int, weight_bytes: float, peak
         peak=CHIP.peak(peak).value,
         bandwidth=BANDWIDTH,
     )
-    return Timed(floor, seconds, moved, near)
+    return Timed(floor, seconds, moved, near, flop / CHIP.peak(peak).value, 2 * tokens * inputs / moved)
 
 
 def products(rows: list[dict[str, Any]]) -> Iterator[tuple[str, Timed]]:
@@ -163,6 +168,7 @@ def summary(rows: list[Timed]) -> dict[str, Any]:
     cache = parse(CACHE["amount"]).value
     ratios = sorted(row.ratio for row in rows)
     beaten = [row for row in rows if row.ratio < 1]
+    beyond = [row.ratio for row in rows if row.moved_bytes > cache]
     cells = Counter(
         (math.floor(PER_DECADE * math.log10(row.floor_s)), math.floor(PER_OCTAVE * math.log2(row.ratio)))
         for row in rows
@@ -183,7 +189,11 @@ def summary(rows: list[Timed]) -> dict[str, Any]:
         "by_floor": bands,
         "cells": sorted([*cell, count] for cell, count in cells.items()),
     }
+    if beyond:
+        found["least_beyond_cache"] = rounded(min(beyond))
     if beaten:
+        found["most_arithmetic"] = rounded(max(row.multiply_s / row.floor_s for row in beaten))
+        found["least_input_share"] = rounded(min(row.input_share for row in beaten))
         found["largest_that_beat_bytes"] = max(row.moved_bytes for row in beaten)
         found["fastest_read"] = rounded(max(row.moved_bytes / row.measured_s for row in beaten))
     return found
@@ -195,8 +205,10 @@ def starts(rows: list[dict[str, str]]) -> dict[str, dict[str, float]]:
     for ranks in sorted({int(row["num_workers"]) for row in rows}):
         of_these = [row for row in rows if int(row["num_workers"]) == ranks and int(row["size"]) >= 16 * 1024]
         least = min(of_these, key=lambda row: int(row["size"]))
-        times = {name: rounded(float(least[f"time_stats.all_reduce.{name}"]) / 1000) for name in ("min", "median")}
-        found[str(ranks)] = {"message_bytes": int(least["size"]), "min_s": times["min"], "median_s": times["median"]}
+        times = {
+            name: rounded(float(least[f"time_stats.all_reduce.{name}"]) / 1000) for name in ("min", "median", "max")
+        }
+        found[str(ranks)] = {"message_bytes": int(least["size"])} | {f"{name}_s": times[name] for name in times}
     return found
 
 

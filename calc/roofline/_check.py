@@ -58,8 +58,12 @@ class KernelCheck:
         By the size of the floor.
     cells : tuple of (int, int, int)
         Histogram: cell of the floor, cell of the ratio, rows.
-    largest_that_beat_bytes, fastest_read : float or None
-        Of the rows that beat the floor: the most bytes of one, and the fastest bytes per second; None without any.
+    least_beyond_cache : float or None
+        The smallest ratio among rows that touch more than the last-level cache holds; None without any.
+    largest_that_beat_bytes, fastest_read, most_arithmetic, least_input_share : float or None
+        Of the rows that beat the floor: the most bytes of one, the fastest bytes per second, the largest share of its
+        floor that a row's arithmetic takes, and the smallest share of a row's bytes that are its input; None without
+        any.
     """
 
     kind: str
@@ -72,8 +76,11 @@ class KernelCheck:
     in_cache: int
     bands: tuple[Band, ...]
     cells: tuple[tuple[int, int, int], ...]
+    least_beyond_cache: float | None = None
     largest_that_beat_bytes: float | None = None
     fastest_read: float | None = None
+    most_arithmetic: float | None = None
+    least_input_share: float | None = None
 
 
 @functools.cache
