@@ -232,8 +232,8 @@ def measured_over_floor() -> Picture:
     return picture(
         figure,
         alt="Measured time over the roofline's floor against the floor. " + ". ".join(said) + ".",
-        caption="Every row that was measured, darker where there are more; smaller kernels lie higher still. Line: "
-        "median in bf16. Below 1 (orange) inputs came from the cache on the chip. Data: aiconfigurator 0.12.0.",
+        caption="Measured rows, darker where there are more; the smallest kernels lie beyond the frame, higher still. "
+        "Line: median in bf16. Orange: below 1, data that the cache on the chip holds. Data: aiconfigurator 0.12.0.",
     )
 
 
