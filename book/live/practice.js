@@ -8,7 +8,7 @@ function equip(problem) {
   const { problem: id, unit } = problem.dataset;
   const answer = make("input", {
     type: "text", id: `answer-${id.replace("/", "-")}`, autocomplete: "off", spellcheck: false,
-    placeholder: unit === "B" || unit === "s" ? "a number and its unit" : unit === "x" ? "how many times" : unit,
+    placeholder: unit === "B" || unit === "s" ? "a number and its unit" : unit === "x" ? "a number, or a percentage" : unit,
   });
   const fresh = make("button", { type: "button", className: "quiet", textContent: "Fresh numbers" });
   const verdict = make("output", {});
