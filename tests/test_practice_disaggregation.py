@@ -1,0 +1,141 @@
+"""Practice of the chapter on split and combined pools: every answer a second time, by counting and in fractions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from calc import practice
+from calc.sources import load_json
+
+F = Fraction
+DECIMAL = 10**6
+
+
+def config(slug: str) -> dict:
+    return load_json("models", f"{slug}.json")["config"]
+
+
+def exact(value) -> Fraction:
+    return F(str(value))
+
+
+def pieces(n):
+    """Go through the tensors and count the blocks that hold the prompt."""
+    count = 0
+    for _ in range(config(n.model)["num_hidden_layers"]):
+        for _ in ("keys", "values"):
+            left = n.prompt
+            while left > 0:
+                left, count = left - n.block, count + 1
+    return count
+
+
+def effective(n):
+    """Bits over the wire, then microseconds of posting."""
+    wire = exact(n.mb) * DECIMAL * 8 / (n.gbit * 10**9)
+    return n.mb * DECIMAL / (wire + n.pieces * exact(n.us) / DECIMAL)
+
+
+def hidden(n):
+    """Layer by layer: each transfer starts when its layer is computed and the wire is free."""
+    free = F(0)
+    for layer in range(1, n.layers + 1):
+        free = max(free, F(n.prompt * layer, n.layers)) + F(n.move, n.layers)
+    return (free - n.prompt) / 1000
+
+
+def first_token(n):
+    clock = 0
+    for part in (n.queued, n.prompt, n.exposed, n.wait, n.step, n.out):
+        clock += part
+    return F(clock, 1000)
+
+
+def full_link(n):
+    c = config(n.model)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    bits = n.prompt * c["num_hidden_layers"] * 2 * c["num_key_value_heads"] * size * 16
+    return F(n.gbit * 10**9, bits)
+
+
+def balance(n):
+    """Requests per second that either side finishes; their ratio."""
+    decoded = F(n.batch * 1000, n.step * n.output)
+    computed = F(1000, n.prompt)
+    return decoded / computed
+
+
+def one_line(n):
+    """Mean number waiting from the states of two servers with one line, then Little's law."""
+    load, service = F(n.percent, 100), F(n.service, 1000)
+    empty = (1 - load) / (1 + load)
+    waiting = empty * 2 * load**3 / (1 - load) ** 2
+    return waiting / (2 * load / service)
+
+
+def overlap(n):
+    """What the longer job leaves of the shorter one."""
+    short, long = sorted((n.prompt, n.step))
+    return 1 - F(n.mixed - long, short)
+
+
+def counted(n):
+    return F(n.rate * 3600 * (n.split - n.pool), 100 * n.gpus)
+
+
+def stranded(n):
+    """Work of a hundred jobs in milliseconds: the long ones' part of what keeps two servers busy."""
+    long, short = (100 - n.share) * n.long, n.share * n.short
+    return F(2 * n.percent, 100) * F(long, long + short)
+
+
+def break_even(n):
+    seconds = exact(n.pflop) * 10**15 / (n.gpus * n.tflops * 10**12 * F(n.percent, 100))
+    return n.mb * DECIMAL / seconds
+
+
+SECOND = {
+    "disaggregation/pieces": pieces,
+    "disaggregation/fragment": lambda n: exact(n.gb) * 10**6 / n.thousand,
+    "disaggregation/effective": effective,
+    "disaggregation/hidden": hidden,
+    "disaggregation/first-token": first_token,
+    "disaggregation/full-link": full_link,
+    "disaggregation/balance": balance,
+    "disaggregation/one-line": one_line,
+    "disaggregation/overlap": overlap,
+    "disaggregation/counted": counted,
+    "disaggregation/stranded": stranded,
+    "disaggregation/break-even": break_even,
+}
+PROBLEMS = practice.problems("disaggregation")
+
+
+@pytest.mark.parametrize("id", SECOND)
+def test_answer_equals_second_derivation(id):
+    for seed in range(120):
+        n = PROBLEMS[id].draw(seed)
+        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
+
+
+def test_every_problem_with_a_number_has_a_second_derivation():
+    assert set(SECOND) == {id for id, problem in PROBLEMS.items() if problem.answer}
+
+
+def test_there_are_easy_hard_and_design_problems():
+    levels = [problem.level for problem in PROBLEMS.values()]
+    assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
+    assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_checklist_is_long_enough():
+    assert len(practice.problem("disaggregation/split-or-not").checklist()) >= 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_plan_of_the_design_question_says_what_it_assumes(seed):
+    text = str(practice.problem("disaggregation/split-or-not", seed).solution())
+    assert "assumed" in text and "descriptors" in text and "both limits" in text
