@@ -1,4 +1,4 @@
-"""The book's Sphinx extension: the page, the kinds of number, the symbols, the formulas, the live panels, the evidence ledger."""
+"""The book's Sphinx extension: the page, the kinds of number, symbols, formulas, live panels, the evidence ledger."""
 
 from __future__ import annotations
 
