@@ -4,10 +4,12 @@
 arithmetic, `_percentiles`, `_counts` and `_spread` the statistics. `_loop` makes recordings of simulated
 clients, `_retries` turns attempts into requests. `_tools` computes what each tool would, `_dialect` says in
 words what that is and where it was read, and `measure` puts both together. `_read_…` take the tools' own
-result files, `_stream` runs too long to hold in memory, `_recorded` a summary of the book's own runs.
+result files, `_detect` finds out whose a file is, `_stream` runs too long to hold in memory, `_recorded` a
+summary of the book's own runs.
 """
 
 from calc.latency._counts import fewest_requests, requests_within
+from calc.latency._detect import ResultFile, read_result
 from calc.latency._dialect import QUANTITIES, Dialect, dialect, dialects, mlperf_limits
 from calc.latency._formulas import (
     attainment,
@@ -64,6 +66,7 @@ __all__ = [
     "RatePoint",
     "Repeat",
     "RequestLatency",
+    "ResultFile",
     "Run",
     "Spread",
     "Stall",
@@ -97,6 +100,7 @@ __all__ = [
     "read_aiperf",
     "read_guidellm",
     "read_llmservingsim",
+    "read_result",
     "read_shelf",
     "read_ticks",
     "read_vllm_bench",

@@ -103,7 +103,7 @@ def read_model(config: Any, name: str | None = None) -> tuple[ModelGeometry, dic
         return load(config), load_json("models", f"{config}.json")["config"], None
     if isinstance(config, PathLike) or (isinstance(config, str) and _like_a_path(config)):
         data = read_file(config)
-        return ModelGeometry.from_config(data, name=name or _named(data)), data, Path(config)
+        return ModelGeometry.from_config(data, name=name or _named(data, Path(config).stem)), data, Path(config)
     if isinstance(config, str):
         load(config)  # refuses it, with the names that come close
     raise ConfigError(f"a model is {shown(config)}: give a slug of the catalogue, a config.json, its text or a dict")
@@ -113,13 +113,14 @@ def _like_a_path(text: str) -> bool:
     return len(text) < 4096 and (text.endswith(".json") or "/" in text or "\\" in text)
 
 
-def _named(data: dict[str, Any]) -> str | None:
-    """The name that a file itself states, where it is one that can be shown."""
-    stated = data.get("_name_or_path")
-    if not isinstance(stated, str) or not 0 < len(stated) <= 80:
-        return None
-    tail = stated.rstrip("/").rpartition("/")[2]
-    return tail if tail and all(c.isascii() and (c.isalnum() or c in " ._+:()-") for c in tail) else None
+def _named(data: dict[str, Any], file: str = "config") -> str | None:
+    """The name that a file states or bears, where it is one that can be shown."""
+    for stated in (data.get("_name_or_path"), file.rpartition("--")[2]):
+        if isinstance(stated, str) and stated != "config" and len(stated) <= 80:
+            tail = stated.rstrip("/").rpartition("/")[2]
+            if tail and all(c.isascii() and (c.isalnum() or c in " ._+:()-") for c in tail):
+                return tail
+    return None
 
 
 def read_scheme(data: dict[str, Any], path: Path | None, quantization_file: Any) -> tuple[Quantization | None, str]:

@@ -1,0 +1,241 @@
+"""A vLLM start-up log explained: what each number is, and with a model what it should be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from calc import capacity
+from calc.capacity import Fact
+from calc.models import ModelGeometry
+from calc.parallel import Parallel
+from calc.units import counted, format_bytes, format_count, significant
+from calc.worksheet._lines import link_of
+
+# What a log's numbers are: label, meaning, step. The names are those of `calc.capacity.read_log`.
+MEANINGS = {
+    "total": ("GPU memory", "What the driver shows a program: less than the label says.", "capacity#step-1"),
+    "fraction": ("Share the engine may use", "gpu_memory_utilization, of the total.", "capacity#step-5"),
+    "requested": ("What the engine may use", "Total times the share.", "capacity#step-1"),
+    "weights": ("Weights on this rank", "Its part of the checkpoint, with tables and buffers.", "capacity#step-2"),
+    "outside": (
+        "Outside the framework",
+        "Context, communication buffers: not allocated by PyTorch.",
+        "capacity#step-3",
+    ),
+    "activation": ("Peak of activations", "In a trial step of the largest size.", "capacity#step-3"),
+    "peak": ("Peak of the framework", "Weights and activations together, in the trial step.", "capacity#step-3"),
+    "consumed": ("Consumed while starting", "All that the trial left in use.", "capacity#step-3"),
+    "graphs": ("Graphs, estimated", "Captured execution graphs, set aside beforehand.", "capacity#step-3"),
+    "captured": ("Graphs, captured", "What capturing them took.", "capacity#step-3"),
+    "available": ("Left for the cache", "What the engine may use, less all of the above.", "capacity#step-4"),
+    "blocks": ("Blocks of the cache", "The pool cut into pages of equal size.", "capacity#step-4"),
+    "tokens": (
+        "Cache size in tokens",
+        "Sequences of the longest length that fit, times that length: not blocks times their size.",
+        "capacity#step-10",
+    ),
+    "length": ("Longest sequence", "max_model_len, for which the next number holds.", "capacity#step-10"),
+    "concurrency": (
+        "Maximum concurrency",
+        "Sequences of the longest length that fit. Shorter ones are more: no limit on requests.",
+        "capacity#step-10",
+    ),
+    "block_tokens": ("Enlarged block", "Positions in a block that holds a recurrent state.", "paged_attention#step-6"),
+    "padded": ("Padding of states", "How much larger a state's page is than the state.", "paged_attention#step-6"),
+    "padding_layers": (
+        "Padding layers",
+        "Pages that no layer uses, so that groups are equal.",
+        "paged_attention#step-6",
+    ),
+    "tensor": ("Tensor-parallel ranks", "GPUs that share every layer.", "capacity#step-7"),
+    "pipeline": ("Pipeline stages", "Groups of layers, one after the other.", "capacity#step-7"),
+    "batched": ("Most tokens in a step", "max_num_batched_tokens.", "capacity#step-3"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One number of a log: its name, what it is, its value in base units and as text, where, and the step on it."""
+
+    name: str
+    label: str
+    value: float
+    text: str
+    meaning: str
+    line: int
+    worker: str
+    step: str
+
+    @property
+    def link(self) -> str:
+        """Page and anchor of its step."""
+        return link_of(self.step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReport:
+    """A log explained. Made by `explain_log`.
+
+    Attributes
+    ----------
+    lines : tuple of LogLine
+        The numbers that were found, in the log's order.
+    checks : tuple of calc.capacity.Check
+        What each should be; empty where no model was given.
+    bytes_per_token, residual_bytes : float or None
+        As of `calc.capacity.Reconciliation`.
+    """
+
+    lines: tuple[LogLine, ...]
+    checks: tuple[capacity.Check, ...] = ()
+    bytes_per_token: float | None = None
+    residual_bytes: float | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "schema": 1,
+            "lines": [asdict(line) | {"link": line.link} for line in self.lines],
+            "checks": [asdict(check) | {"lines": list(check.lines)} for check in self.checks],
+            "bytes_per_token": self.bytes_per_token,
+            "residual_bytes": self.residual_bytes,
+        }
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """`values` as JSON."""
+        return json.dumps(self.values, indent=indent, ensure_ascii=True, allow_nan=False)
+
+    def to_text(self) -> str:
+        """A table for a terminal."""
+        label = max(len(line.label) for line in self.lines)
+        width = max(len(line.text) for line in self.lines)
+        out = [
+            f"  line {line.line:<5} {line.label:<{label}}  {line.text:<{width}}  {line.meaning}" for line in self.lines
+        ]
+        if self.checks:
+            out += ["", "Held against the arithmetic"]
+            out += [
+                f"  {c.verdict:<9} {c.name}: {c.printed or '–'} printed, {c.computed or '–'} computed. {c.note}"
+                for c in self.checks
+            ]
+        return "\n".join(out)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        rows = [(str(x.line), x.label, x.text, x.meaning) for x in self.lines]
+        out = _table(("Line", "What", "The log says", "It is"), rows)
+        if self.checks:
+            rows = [(c.name, c.printed or "–", c.computed or "–", c.verdict, c.note) for c in self.checks]
+            out += _table(("What", "The log says", "The arithmetic says", "Verdict", "Why"), rows)
+        return out
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<table class="calc-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def explain_log(
+    text: str,
+    *,
+    model: ModelGeometry | None = None,
+    tensor: int | None = None,
+    pipeline: int | None = None,
+    cache: str = "bf16",
+    weight_element_bytes: float = 2,
+    block_tokens: int = 16,
+    total_bytes: float | None = None,
+    memory_fraction: float | None = None,
+) -> LogReport:
+    """Say what the numbers of a vLLM start-up log are, and with a model whether they are right.
+
+    Parameters
+    ----------
+    text : str
+        The log, or its lines about memory.
+    model : ModelGeometry, optional
+        The model that was started; without one the numbers are only named.
+    tensor, pipeline : int, optional
+        How it was cut; None takes what the log says, or 1.
+    cache : str
+        How the cache is stored: a key of `calc.kv_cache.ELEMENTS`.
+    weight_element_bytes : float
+        Bytes per parameter.
+    block_tokens : int
+        Positions in a block.
+    total_bytes, memory_fraction : float, optional
+        The GPU's memory and the engine's share, where the log doesn't print them.
+
+    Returns
+    -------
+    LogReport
+
+    Raises
+    ------
+    CalcError
+        If no line is known, or the model can't be cut this way.
+
+    Examples
+    --------
+    >>> print(explain_log("GPU KV cache size: 158,656 tokens"))
+      line 1     Cache size in tokens  158,656 tokens  Sequences of the longest length that fit, times that length: not
+      blocks times their size.
+    """
+    log = capacity.read_log(text)
+    lines = tuple(_line(fact) for fact in log.facts)
+    if model is None:
+        return LogReport(lines=lines)
+    cut = None
+    if tensor is not None or pipeline is not None:
+        cut = Parallel(tensor=tensor or 1, pipeline=pipeline or 1)
+    found = capacity.reconcile(
+        log,
+        model=model,
+        parallel=cut,
+        element=cache,
+        weight_element_bytes=weight_element_bytes,
+        block_tokens=block_tokens,
+        total_bytes=total_bytes,
+        fraction=memory_fraction,
+    )
+    return LogReport(
+        lines=lines,
+        checks=found.checks,
+        bytes_per_token=found.bytes_per_token,
+        residual_bytes=found.residual_bytes,
+    )
+
+
+def _line(fact: Fact) -> LogLine:
+    label, meaning, step = MEANINGS[fact.name]
+    return LogLine(
+        name=fact.name,
+        label=label,
+        value=fact.value,
+        text=_text(fact),
+        meaning=meaning,
+        line=fact.line,
+        worker=fact.worker,
+        step=step,
+    )
+
+
+def _text(fact: Fact) -> str:
+    if fact.name == "fraction":
+        return f"{significant(100 * fact.value)}%"
+    if fact.name == "padded":
+        return f"{significant(fact.value)}%"
+    if fact.name == "concurrency":
+        return f"{significant(fact.value)}×"
+    if fact.name in ("tokens", "length", "block_tokens", "batched"):
+        return counted(fact.value, "token")
+    if fact.name in ("blocks", "padding_layers", "tensor", "pipeline"):
+        return format_count(fact.value)
+    return format_bytes(fact.value)
