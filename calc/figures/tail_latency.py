@@ -64,10 +64,10 @@ def clock_bounds(
     axes.text(0.99, 0.985, "messages out: at most this far ahead", color=BLUE, ha="right", va="top", **style)
     axes.text(0.99, 0.015, "messages back: at least this far", color=ORANGE, ha="right", va="bottom", **style)
     middle = fit.offset(fit.middle_s)
+    least, most = (format_seconds(round(value, 6)) for value in (middle.low, middle.high))
     alt = (
         f"Two clouds of points over {format_seconds(end - start)}, one above the other. Straight lines that pass "
-        f"between them give offsets from {format_seconds(round(middle.low, 6))} to {format_seconds(round(middle.high, 6))}"
-        " in the middle of the run. The true line is among them."
+        f"between them give offsets from {least} to {most} in the middle of the run. The true line is among them."
     )
     caption = (
         "Every message bounds the other clock. Gray: all offsets that straight lines between the clouds can have; "

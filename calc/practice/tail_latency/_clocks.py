@@ -97,9 +97,9 @@ dark = Problem(
     title="Time that nobody shows",
     level=1,
     step=SEGMENTS,
-    printed={"sent": 3, "forwarded": 1200, "span": 940, "queue": 40, "prefill": 180},
+    printed={"sent": 60, "forwarded": 1200, "span": 940, "queue": 40, "prefill": 180},
     choices={
-        "sent": (2, 3, 5),
+        "sent": (40, 60, 90),
         "forwarded": (800, 1200, 2600),
         "span": (640, 940, 1450),
         "queue": (25, 40, 90),

@@ -157,21 +157,21 @@ behind_step = Problem(
     },
     ask=lambda n: (
         f"An engine starts a step with another's long prompt at {ms(n.start)}; it takes {ms(n.long)}. A short request "
-        f"comes to the engine's door at {ms(n.start + n.after)}, and its own prefill takes {ms(n.own)} in the step after. "
+        f"comes to the engine's door at {ms(n.start + n.after)}, and its own prefill takes {ms(n.own)} in the next step. "
         "The engine reports 0 ms in the queue. How long does it take from the door to the first token?"
     ),
     unit="s",
-    answer=lambda n: (n.start + n.long - (n.start + n.after) + n.own) * MS,
+    answer=lambda n: (n.long - n.after + n.own) * MS,
     mistakes={
         "believes the queue's zero": lambda n: n.own * MS,
         "waits for the whole step": lambda n: (n.long + n.own) * MS,
-        "forgets its own prefill": lambda n: (n.start + n.long - (n.start + n.after)) * MS,
+        "forgets its own prefill": lambda n: (n.long - n.after) * MS,
     },
     hint="The engine takes new requests in between two steps. When is the next gap?",
     solution=lambda n: [
-        f"The step ends at {ms(n.start + n.long)}, so the request waits {ms(n.start + n.long - (n.start + n.after))} before "
+        f"The step ends at {ms(n.start + n.long)}, so the request waits {ms(n.long - n.after)} before "
         "the engine sees it. No queue shows that.",
-        so((n.start + n.long - (n.start + n.after) + n.own) * MS),
+        so((n.long - n.after + n.own) * MS),
     ],
 )
 
