@@ -371,6 +371,13 @@ def test_what_the_panel_means_is_true_at_the_edges(changed, words):
     assert words in shown(**changed)["meaning"]
 
 
+def test_the_panel_does_not_charge_the_cut_with_the_work_of_the_others():
+    """With 128 streams of 64K tokens, steps are all theirs; the prompt's own floor is what 1 or 10 streams leave it."""
+    crowded = shown(decoding=128, context=65_536, budget=2048 + 125)
+    assert "within 0.1%: on paper the cut is free" in crowded["meaning"]
+    assert "within 0.1%: on paper the cut is free" in shown()["meaning"]
+
+
 def test_the_panel_refuses_in_the_readers_words():
     refused = shown(budget=128, decoding=200)
     assert not refused["ok"]

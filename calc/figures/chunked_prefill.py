@@ -73,14 +73,14 @@ def prompt_walk(*, steps: list[Step], long: str, prompt: int) -> Picture:
 
 
 def floors(*, budgets: list[int], whole_s: list[float], longest_s: list[float], marks: dict[str, int]) -> Picture:
-    """Least time of the whole prefill and of its longest step, by budget.
+    """Least time of the whole prompt and of its longest step, by budget.
 
     Parameters
     ----------
     budgets : list of int
         Token budgets, ascending.
     whole_s, longest_s : list of float
-        Least time of all its steps, and of the longest one.
+        Least time of all its steps without the requests that decode, and of the longest one with them.
     marks : dict
         What to mark → the budget at which it stands.
     """
@@ -111,8 +111,8 @@ def floors(*, budgets: list[int], whole_s: list[float], longest_s: list[float], 
         alt=f"From a budget of {first} to one of {last} tokens the least time of the whole prompt goes from "
         f"{format_seconds(whole_s[0])} to {format_seconds(whole_s[-1])}, and that of the longest step from "
         f"{format_seconds(longest_s[0])} to {format_seconds(longest_s[-1])}.",
-        caption="Floors of all steps of the prompt together (left) and of the longest of them (right). Real steps take "
-        "longer; none takes less. Derived.",
+        caption="Floors: all steps of the prompt together, without the requests that decode (left), and the longest of "
+        "them, with these (right). Real steps take longer; none takes less. Derived.",
     )
 
 
@@ -159,46 +159,4 @@ def front(*, settings: list[Setting], best: list[Setting], chosen: Setting | Non
         alt=f"Median wait for the first token and longest gap, by token budget. {each}.",
         caption="Each dot is one repeat, each ring a budget's medians; the gray line joins the budgets that no other "
         "beats in both. Measured, recording chunked_prefill.",
-    )
-
-
-def gap_models(*, names: list[str], measured: list[tuple[float, ...]], models: dict[str, list[float]]) -> Picture:
-    """Longest gap by budget: measured, and as simulated with fitted step times.
-
-    Parameters
-    ----------
-    names : list of str
-        Budgets.
-    measured : list of tuple of float
-        Longest gap in each repeat.
-    models : dict
-        Model → longest gap at each budget.
-    """
-    figure, (axes,) = canvas(2.7)
-    places = range(len(names))
-    for place, values in zip(places, measured, strict=True):
-        axes.plot([place] * len(values), values, "o", color=BLUE, ms=4, alpha=0.6, mec="none")
-    for (name, values), color, line in zip(models.items(), (ORANGE, INK), ((0, (4, 2)), "-"), strict=False):
-        axes.plot(places, values, color=color, ls=line, lw=1.2)
-        axes.text(len(names) - 0.9, values[-1], name, color=color, va="center", fontsize=8)
-    place = len(names) // 2
-    at = (place, max(measured[place]))
-    axes.annotate("measured", at, (-6, 7), textcoords="offset points", color=BLUE, ha="right", fontsize=8)
-    axes.set_yscale("log")
-    everything = [v for values in (*measured, *models.values()) for v in values if v > 0]
-    low, high = min(everything) / 1.3, max(everything) * 1.4
-    axes.set_ylim(low, high)
-    ticks = [t for power in range(-4, 4) for t in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)]
-    axes.yaxis.set_major_locator(FixedLocator([t for t in ticks if low <= t <= high]))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
-    axes.xaxis.set_major_locator(FixedLocator(list(places)))
-    axes.set_xticklabels(names)
-    axes.set(xlim=(-0.3, len(names) + 0.6), xlabel="token budget", ylabel="longest gap of the streams")
-    said = "; ".join(f"{name}: {', '.join(spread((value,)) for value in values)}" for name, values in models.items())
-    return picture(
-        figure,
-        alt=f"Longest gap at budgets {', '.join(names)}. Measured dots rise with the budget. {said}.",
-        caption="Dots: measured, one for each repeat. Lines: the same requests through the library's scheduler, with "
-        "step times fitted to another recording of the same engine.",
     )

@@ -61,6 +61,9 @@ def chunk_panel(
     load_ = {"ranks": ranks, "element": element, "decoding": decoding, "context": context}
     floors = prompt_floors(geometry, gpu, prompt=prompt, chunk=room, **load_)
     (whole,) = prompt_floors(geometry, gpu, prompt=prompt, chunk=prompt, **load_)
+    alone = load_ | {"decoding": 0}  # cut or not, the others would get their tokens; compare the prompt without them
+    bare = sum(floor.seconds for floor in prompt_floors(geometry, gpu, prompt=prompt, chunk=room, **alone))
+    (bare_whole,) = prompt_floors(geometry, gpu, prompt=prompt, chunk=prompt, **alone)
     longest = max(floor.seconds for floor in floors)
     total = sum(floor.seconds for floor in floors)
     bound = sum(floor.bound == "arithmetic" for floor in floors)
@@ -76,7 +79,7 @@ def chunk_panel(
     rows += [
         Row("Least time of the longest step", format_seconds(longest), keep=True),
         Row("Least time of all its steps", format_seconds(total)),
-        Row("Least time if the prompt were not cut", format_seconds(whole.seconds)),
+        Row("Least time of one step with all of it", format_seconds(whole.seconds)),
         Row("Steps that wait for arithmetic", f"{format_count(bound)} of {format_count(steps)}"),
     ]
     lines = [
@@ -85,7 +88,7 @@ def chunk_panel(
         working(last_chunk, prompt=prompt, chunk=room, chunks=steps).text,
         working(reread_positions, chunk=room, chunks=steps).text,
     ]
-    meaning = _meaning(steps, longest, total, whole.seconds, decoding)
+    meaning = _meaning(steps, longest, bare, bare_whole.seconds, decoding)
     if geometry.max_positions and max(prompt, context if decoding else 0) > geometry.max_positions:
         meaning += f" {geometry.name} was made for {counted(geometry.max_positions, 'position')}; this is more."
     return Panel(tuple(rows), tuple(lines), meaning, _LEFT_OUT)
@@ -150,7 +153,7 @@ def prompt_floors(
     return floors
 
 
-def _meaning(steps: int, longest: float, total: float, whole: float, decoding: int) -> str:
+def _meaning(steps: int, longest: float, bare: float, whole: float, decoding: int) -> str:
     others = (
         "Nobody decodes beside it, so cutting it only adds steps."
         if not decoding
@@ -159,14 +162,15 @@ def _meaning(steps: int, longest: float, total: float, whole: float, decoding: i
     if steps == 1:
         alone = "Nobody decodes beside it." if not decoding else "The others wait for all of it in a single gap."
         return f"The prompt fits in one step and reads nothing again. {alone}"
-    more = 100 * (total / whole - 1)
+    more = 100 * (bare / whole - 1)
+    without = "Without them the" if decoding else "The"
     if more < 0.05:
-        return f"{others} The floor of all steps is that of one step, within 0.1%: on paper the cut is free."
-    return f"{others} The floor of all steps is {significant(more, 2)}% above that of one step."
+        return f"{others} {without} floor of its steps is that of one step, within 0.1%: on paper the cut is free."
+    return f"{others} {without} floor of its steps is {significant(more, 2)}% above that of one step."
 
 
 _LEFT_OUT = (
     "Everything that a floor leaves out: launches, the host, communication between GPUs, kernels below the peak, and a "
-    "prefix that is read once for each tile of a chunk. Other prompts that want room in the same steps. Matrices are "
-    "multiplied in bf16."
+    "prefix that is read once for each tile of a chunk. Other prompts that want room in the same steps. Whether it all "
+    "fits in memory. Matrices are multiplied in bf16."
 )

@@ -106,6 +106,22 @@ def the_percentile(run: Run) -> None:
         assert set(re.search(r"gap with (.+?), and", verdict)[1].split(", ")) == shown
 
 
+def the_lengthened_gaps(run: Run) -> None:
+    """The gaps that a prompt lengthens make up its wait: prompts come no faster than they are computed."""
+    n = run.namespace
+    for budget, (stalls, stall_s, _) in n["seen"].items():
+        wait = n["settings"][budget].wait_s
+        assert abs(stalls * stall_s / wait - 1) < 0.02, budget
+
+
+def the_cost_of_cuts(run: Run) -> None:
+    """The cost of cutting is the prompt's own: no stream is in it."""
+    n = run.namespace
+    assert n["bare_uncut_s"] <= n["uncut"].seconds * (1 + 1e-12)
+    for budget in n["budgets"]:
+        assert n["bare"][budget] <= sum(n["curves"][budget]) * (1 + 1e-12), budget
+
+
 ALTERED = Altered(
     sensible=long_prompts(),
     impossible=(
@@ -130,6 +146,14 @@ ALTERED = Altered(
         {"gap_limit_ms": 0},
         {"gap_limit_ms": float("nan")},
     ),
-    claims=(the_steps, equal_arithmetic, floors_hold, the_choice, the_percentile),
+    claims=(
+        the_steps,
+        equal_arithmetic,
+        floors_hold,
+        the_choice,
+        the_percentile,
+        the_lengthened_gaps,
+        the_cost_of_cuts,
+    ),
 )
 assert set(MODELS) <= set(models.catalogue()) and set(CHIPS) <= set(hardware.accelerators())
