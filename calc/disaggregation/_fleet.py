@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calc import kv_cache
+from calc import kv_cache, scheduling
 from calc.capacity import plan
 from calc.disaggregation._formulas import descriptors, exposed_seconds, transfer_seconds
 from calc.hardware import Accelerator
@@ -14,7 +14,7 @@ from calc.models import LatentAttention, ModelGeometry
 from calc.parallel import Parallel
 from calc.queueing import Interval, batch_means, fifo_waits, prefill_times
 from calc.roofline import decode_floor
-from calc.scheduling import Affine, Largest, Request, SchedulerConfig, SchedulingError, simulate
+from calc.scheduling import Affine, Largest, SchedulerConfig, SchedulingError, simulate
 from calc.units import CalcError, plain
 
 BATCH = 32  # decoding sequences for which a step's bytes are counted
@@ -239,12 +239,12 @@ def worker(
     )
 
 
-def simulate_pool(requests: Sequence[Request], *, workers: int, worker: Worker, budget: int) -> Outcome:
+def simulate_pool(requests: Sequence[scheduling.Request], *, workers: int, worker: Worker, budget: int) -> Outcome:
     """Every worker does both phases, in chunks of a budget; requests are dealt out in turn.
 
     Parameters
     ----------
-    requests : sequence of Request
+    requests : sequence of calc.scheduling.Request
         In order of arrival.
     workers : int
     worker : Worker
@@ -264,7 +264,7 @@ def simulate_pool(requests: Sequence[Request], *, workers: int, worker: Worker, 
     --------
     >>> one = Worker(gpus=1, blocks=5000, read_s=0.01, position_s=0, token_s=1e-4, overlap=1, layers=1, tensors=2,
     ...     rank_bytes=1e5)
-    >>> simulate_pool([Request(0, 500, 3)], workers=2, worker=one, budget=2048).ttft_s
+    >>> simulate_pool([scheduling.Request(0, 500, 3)], workers=2, worker=one, budget=2048).ttft_s
     [0.05]
     """
     ttft, tpot = [0.0] * len(requests), [0.0] * len(requests)
@@ -276,13 +276,13 @@ def simulate_pool(requests: Sequence[Request], *, workers: int, worker: Worker, 
 
 
 def simulate_split(
-    requests: Sequence[Request], *, prefill: int, decode: int, worker: Worker, handoff: Handoff
+    requests: Sequence[scheduling.Request], *, prefill: int, decode: int, worker: Worker, handoff: Handoff
 ) -> Outcome:
     """Some workers compute prompts one by one, the others decode; requests are dealt out in turn on both sides.
 
     Parameters
     ----------
-    requests : sequence of Request
+    requests : sequence of calc.scheduling.Request
         In order of arrival.
     prefill, decode : int
         Workers on each side.
@@ -310,7 +310,7 @@ def simulate_split(
     >>> one = Worker(gpus=1, blocks=5000, read_s=0.01, position_s=0, token_s=1e-4, overlap=1, layers=1, tensors=2,
     ...     rank_bytes=1e5)
     >>> way = Handoff(wire_rate=1e10, descriptor_s=0, control_s=0.002)
-    >>> split = simulate_split([Request(0, 500, 3)], prefill=1, decode=1, worker=one, handoff=way)
+    >>> split = simulate_split([scheduling.Request(0, 500, 3)], prefill=1, decode=1, worker=one, handoff=way)
     >>> [round(time, 6) for time in (*split.ttft_s, *split.moved_s)]  # 50 ms, 5 ms and 2 ms, 10 ms
     [0.067, 0.007]
     """
@@ -335,7 +335,7 @@ def simulate_split(
     ttft, tpot = [0.0] * len(requests), [0.0] * len(requests)
     for turn in range(decode):
         mine = order[turn::decode]
-        handed = [Request(i, requests[i].prompt, requests[i].output, ready[i]) for i in mine]
+        handed = [scheduling.Request(i, requests[i].prompt, requests[i].output, ready[i]) for i in mine]
         times = simulate(handed, config, worker.step_time(prompts=False))
         for i, first, pace in zip(mine, times.ttft_s(), times.tpot_s(), strict=True):
             ttft[i], tpot[i] = ready[i] - requests[i].arrival_s + first, pace
@@ -393,7 +393,7 @@ def verdict(ahead: Interval) -> str:
 
 
 def compare(
-    requests: Sequence[Request],
+    requests: Sequence[scheduling.Request],
     *,
     arrival_rate: float,
     workers: int,
@@ -406,7 +406,7 @@ def compare(
 
     Parameters
     ----------
-    requests : sequence of Request
+    requests : sequence of calc.scheduling.Request
         In order of arrival, at one request a second; they are moved to the rate.
     arrival_rate : float
         Requests per second, to all workers.
@@ -472,12 +472,12 @@ def level_at(loads: Sequence[float], ahead: Sequence[Interval]) -> float | None:
     return loads[sure - 1] + (loads[sure] - loads[sure - 1]) * -low / (high - low)
 
 
-def at_rate(requests: Sequence[Request], arrival_rate: float) -> list[Request]:
+def at_rate(requests: Sequence[scheduling.Request], arrival_rate: float) -> list[scheduling.Request]:
     """Requests that came at one a second, moved to another rate.
 
     Examples
     --------
-    >>> at_rate([Request(0, 10, 5, arrival_s=3.0)], 2)[0].arrival_s
+    >>> at_rate([scheduling.Request(0, 10, 5, arrival_s=3.0)], 2)[0].arrival_s
     1.5
     """
-    return [Request(r.name, r.prompt, r.output, r.arrival_s / arrival_rate) for r in requests]
+    return [scheduling.Request(r.name, r.prompt, r.output, r.arrival_s / arrival_rate) for r in requests]
