@@ -100,7 +100,7 @@ bundles = Problem(
         f"second and a mean inter-token latency of {n.gap:g} ms, which it takes between messages. How many tokens come "
         "with a message, on average? Leave the first wait out."
     ),
-    unit="x",
+    unit="tokens",
     answer=_per_message,
     mistakes={
         "turns the ratio around": lambda n: 1 / _per_message(n),
