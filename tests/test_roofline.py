@@ -6,6 +6,8 @@ import importlib.util
 import json
 import math
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -137,14 +139,99 @@ def test_later_families_multiply_with_the_parameters_they_have(mixer, mlp):
         assert products["router"] == held.router
 
 
-@pytest.mark.parametrize("mixer", [models.ChunkAttention, models.IndexedLatentAttention])
-def test_what_reads_otherwise_is_refused_rather_than_guessed(mixer):
-    sizes = {"query_heads": 4, "kv_heads": 2, "key_dim": 8, "value_dim": 8, "window": 16}
-    if mixer is models.IndexedLatentAttention:
-        sizes = {"query_heads": 4, "query_rank": 16, "latent_dim": 8, "rope_dim": 4, "nope_dim": 8, "value_dim": 8}
-        sizes |= {"index_heads": 2, "index_dim": 8}
-    with pytest.raises(CalcError, match=f"{mixer.__name__} is not counted"):
-        roofline.step_work(tiny(layers=(Layer(mixer=mixer(**sizes), mlp=None, norms=0),)), sequences=[(1, 0)])
+CHUNKS = models.ChunkAttention(query_heads=4, kv_heads=2, key_dim=8, value_dim=8, window=16)
+SPARSE = {"query_heads": 4, "query_rank": 16, "latent_dim": 8, "rope_dim": 4, "nope_dim": 8, "value_dim": 8}
+SPARSE = models.IndexedLatentAttention(**SPARSE, index_heads=2, index_dim=8, picked=10)
+DELTA = models.GatedDeltaNet(key_heads=2, value_heads=4, key_dim=8, value_dim=6, conv_kernel=4)
+SCAN = models.Mamba2(heads=4, head_dim=8, groups=2, state_dim=16, conv_kernel=4)
+
+
+def alone(mixer):
+    return tiny(layers=(Layer(mixer=mixer, mlp=None, norms=0),))
+
+
+@pytest.mark.parametrize("mixer", [DELTA, SCAN, SPARSE, CHUNKS], ids=lambda m: type(m).__name__)
+def test_every_kind_of_layer_multiplies_with_the_parameters_it_has(mixer):
+    """Up to what is added or scales: biases, norms, decays."""
+    for ranks in (1, 2):
+        work = roofline.step_work(alone(mixer), sequences=[(1, 0)], ranks=ranks)
+        held = weights_on_rank(alone(mixer), Parallel(tensor=ranks))
+        there = held.attention + held.recurrent + held.indexer
+        small = {DELTA: 8 // ranks + 6, SCAN: (96 + 12 + 32) // ranks, SPARSE: 16 + 8 + 2 * 8, CHUNKS: 0}[mixer]
+        assert there - work.group("projections").flop / 2 == small
+        assert work.group("projections").weight_bytes == 2 * there
+
+
+@pytest.mark.parametrize(("new", "cached"), [(1, 0), (1, 15), (1, 16), (40, 0), (5, 30), (33, 7)])
+def test_chunks_are_read_up_to_the_token_itself(new, cached):
+    seen = [(cached + i) % 16 + 1 for i in range(new)]
+    assert roofline.pairs_of(CHUNKS, new=new, cached=cached) == sum(seen)
+    work = roofline.step_work(alone(CHUNKS), sequences=[(new, cached)])
+    assert work.group("attention").flop == sum(seen) * 2 * 4 * (8 + 8)
+    assert work.cache_bytes == cached % 16 * 2 * (8 + 8) * 2
+
+
+@pytest.mark.parametrize(("new", "cached"), [(1, 0), (1, 9), (1, 500), (30, 0), (4, 200)])
+def test_sparse_attention_reads_what_is_picked_and_the_indexer_all(new, cached):
+    seen = [cached + i + 1 for i in range(new)]
+    pairs = sum(min(s, 10) for s in seen)
+    assert roofline.pairs_of(SPARSE, new=new, cached=cached) == pairs
+    work = roofline.step_work(alone(SPARSE), sequences=[(new, cached)])
+    kept = min(cached, 9)
+    absorbed, expanded = pairs * 2 * 4 * (2 * 8 + 4), pairs * 2 * 4 * (12 + 8) + kept * 2 * 4 * 8 * (8 + 8)
+    index = 2 * 2 * 8 * sum(seen)
+    assert work.group("attention").flop == min(absorbed, expanded) + index
+    key = kv_cache.index_bytes(SPARSE)
+    assert work.cache_bytes == kept * 12 * 2 + cached * key
+    assert work.written_bytes == new * (12 * 2 + key)
+    shared = replace(SPARSE, own_index=False)
+    assert roofline.step_work(alone(shared), sequences=[(new, cached)]).group("attention").flop == min(
+        absorbed, expanded
+    )
+
+
+@pytest.mark.parametrize(
+    ("mixer", "state", "flop"),
+    [
+        (DELTA, 3 * (2 * 2 * 8 + 4 * 6) * 2 + 4 * 8 * 6 * 4, 3 * 2 * 4 * 8 * 6),
+        (SCAN, 3 * (32 + 2 * 2 * 16) * 2 + 32 * 16 * 4, 2 * 2 * 32 * 16),
+    ],
+    ids=["gated delta net", "Mamba-2"],
+)
+def test_a_recurrent_layer_reads_and_writes_one_state(mixer, state, flop):
+    for new, cached in ((1, 0), (1, 7), (1, 7000), (64, 0), (64, 64)):
+        work = roofline.step_work(alone(mixer), sequences=[(new, cached)] * 3)
+        assert work.cache_bytes == 3 * state * (cached > 0)
+        assert work.written_bytes == 3 * state
+        assert work.group("attention").flop == 3 * new * flop
+    half = roofline.step_work(alone(mixer), sequences=[(1, 7)], ranks=2)
+    assert half.cache_bytes == state / 2
+    assert half.group("attention").flop == flop / 2
+
+
+def test_weights_may_differ_in_width_by_group():
+    model = tiny()
+    plain = roofline.step_work(model, sequences=[(1, 5)])
+    mixed = roofline.step_work(model, sequences=[(1, 5)], bytes_per_weight={"mlp": 0.5})
+    assert mixed.group("mlp").weight_bytes == plain.group("mlp").weight_bytes / 4
+    assert mixed.group("projections") == plain.group("projections")
+    with pytest.raises(CalcError, match="bytes_per_weight"):
+        roofline.step_work(model, sequences=[(1, 5)], bytes_per_weight={"mlp": 0})
+
+
+LATER = json.loads((ROOT / "tests" / "fixtures" / "later_families.json").read_text())["models"]
+
+
+@pytest.mark.parametrize("entry", LATER, ids=lambda e: e["name"])
+def test_one_token_of_a_later_family_is_multiplied_with_its_active_parameters(entry):
+    model = models.ModelGeometry.from_config(entry["config"])
+    work = roofline.step_work(model, sequences=[(1, 0)])
+    multiplied = sum(g.flop for g in work.groups if g.name != "attention") / 2
+    active = parameters.count(model).active_excluding_embedding
+    assert 0.995 * active < multiplied <= active
+    longer = [roofline.step_work(model, sequences=[(1, cached)]) for cached in (1, 1000, 100_000)]
+    for a, b in pairwise(longer):
+        assert a.flop <= b.flop and a.cache_bytes <= b.cache_bytes
 
 
 @pytest.mark.parametrize(("new", "cached"), [(1, 0), (1, 7), (7, 0), (5, 9), (12, 3)])

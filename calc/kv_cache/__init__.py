@@ -31,10 +31,12 @@ from calc.kv_cache._layout import (
     formula_of,
     growth,
     in_words,
+    index_bytes,
     layout,
     present_bytes,
     resident_bytes,
     room_to_finish_bytes,
+    state_bytes,
     uniform_page_bytes,
 )
 from calc.kv_cache._panel import (
@@ -54,6 +56,7 @@ __all__ = [
     "formula_of",
     "growth",
     "in_words",
+    "index_bytes",
     "index_bytes_per_position",
     "kv_heads_per_rank",
     "latent_bytes_per_position",
@@ -69,6 +72,7 @@ __all__ = [
     "scaled_element_bytes",
     "sequence_bytes",
     "sequences_that_fit",
+    "state_bytes",
     "unequal_bytes_per_position",
     "uniform_page_bytes",
 ]

@@ -190,9 +190,8 @@ def layout(model: ModelGeometry, *, element: str = "bf16", ranks: int = 1, remai
     if remainder == "refuse":
         _check_ranks(model, ranks)
     mixers = [(mixer, count) for mixer, count in model.kinds() if mixer is not None]
-    own = ELEMENTS.get(model.element or "", ELEMENTS["bf16"])  # the model's type, for state that isn't the cache's
-    kinds = [_kind_bytes(mixer, count, element, ranks, max(own.element_bytes, 2)) for mixer, count in mixers]
-    kinds += [_index_bytes(mixer, count) for mixer, count in mixers if _has_index(mixer)]
+    kinds = [_kind_bytes(mixer, count, element, ranks, model.element) for mixer, count in mixers]
+    kinds += [KindBytes("indexer", count, index_bytes(mixer)) for mixer, count in mixers if _has_index(mixer)]
     return CacheLayout(model.name, element, ranks, tuple(kinds))
 
 
@@ -265,17 +264,48 @@ def _has_index(mixer: object) -> bool:
     return isinstance(mixer, IndexedLatentAttention) and mixer.own_index
 
 
-def _index_bytes(mixer: IndexedLatentAttention, layers: int) -> KindBytes:
-    """The indexer's keys, in a format of their own whatever the cache's element type."""
+def index_bytes(mixer: object) -> float:
+    """Bytes that one position leaves in a layer's indexer, in a format of its own whatever the cache's element type.
+
+    Parameters
+    ----------
+    mixer : a layer kind of `ModelGeometry.kinds`
+
+    Returns
+    -------
+    float
+        0 where the layer has no indexer.
+    """
+    if not _has_index(mixer):
+        return 0
     size = _with_scales(_sparse("indexer"))
-    one = index_bytes_per_position(layers=1, index_dim=mixer.index_dim, element_bytes=size)
-    return KindBytes("indexer", layers, round(one, 6))
+    return round(index_bytes_per_position(layers=1, index_dim=mixer.index_dim, element_bytes=size), 6)
 
 
-def _kind_bytes(mixer: object, layers: int, element: str, ranks: int, own_bytes: float) -> KindBytes:
+def state_bytes(mixer: RecurrentState, *, element: str | None, ranks: int = 1) -> float:
+    """Bytes of one recurrent layer's state for one sequence.
+
+    Parameters
+    ----------
+    mixer : RecurrentState
+        A layer kind of `ModelGeometry.kinds`.
+    element : str or None
+        The model's own type, `ModelGeometry.element`; the cache's does not matter.
+    ranks : int
+        Tensor-parallel ranks.
+
+    Returns
+    -------
+    float
+        Bytes on one of them.
+    """
+    own = max(ELEMENTS.get(element or "", ELEMENTS["bf16"]).element_bytes, 2)
+    return sum(part.elements * (part.element_bytes or own) for part in mixer.on_rank(ranks))
+
+
+def _kind_bytes(mixer: object, layers: int, element: str, ranks: int, own: str | None) -> KindBytes:
     if isinstance(mixer, RecurrentState):
-        size = sum(part.elements * (part.element_bytes or own_bytes) for part in mixer.on_rank(ranks))
-        return KindBytes("state", layers, 0, fixed_bytes=size)
+        return KindBytes("state", layers, 0, fixed_bytes=state_bytes(mixer, element=own, ranks=ranks))
     function, arguments = formula_of(mixer, layers=1, element=element, ranks=ranks)
     window = mixer.window if isinstance(mixer, WindowAttention) else None
     size = round(function(**arguments), 6)  # a scale's share of one element may not be exact

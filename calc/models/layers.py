@@ -109,12 +109,15 @@ class IndexedLatentAttention(LatentAttention):
     ----------
     index_heads, index_dim : int
         Heads of the indexer, and elements of the one key that they share.
+    picked : int
+        Positions that it picks for a token; of a shorter sequence all are read.
     own_index : bool
         Whether this layer has the indexer; if not, it takes the positions that the layer before picked.
     """
 
     index_heads: int
     index_dim: int
+    picked: int
     own_index: bool = True
 
 

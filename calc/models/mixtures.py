@@ -39,9 +39,11 @@ def deepseek_indexed(f: Fields) -> tuple[Layer, ...]:
 
     Later GLM files let a layer reuse the choice of the layer before: it then has no indexer.
     """
-    f.count("index_topk", most=MOST_POSITIONS)
     attention = IndexedLatentAttention(
-        **_latent(f), index_heads=f.count("index_n_heads"), index_dim=f.count("index_head_dim")
+        **_latent(f),
+        index_heads=f.count("index_n_heads"),
+        index_dim=f.count("index_head_dim"),
+        picked=f.count("index_topk", most=MOST_POSITIONS),
     )
     if attention.query_rank is None:
         raise f.error("q_lora_rank is null, but the indexer reads the compressed query: it must be a whole number")

@@ -1,12 +1,14 @@
 """Arithmetic, bytes and the least time they take: a floor under every step, never a forecast.
 
 `_machine` holds a chip's balance and the floor of some work, `_steps` floors of decode steps and where they cross,
-`_attention` attention's arithmetic, `_spread` what ranks and experts add: one function for each formula. `_layers`
-applies them to a model's layers, `_work` counts a step on one rank by tensor group, `_floor` sets it against a chip.
+`_attention` attention's arithmetic, `_recurrent` that of states and indexers, `_spread` what ranks and experts add: one
+function for each formula. `_layers` applies them to a model's layers, `_work` counts a step on one rank by tensor
+group, `_floor` sets it against a chip.
 `_check` says how floors fared against measured kernels. `_panel` is the live panel of the chapter.
 """
 
 from calc.roofline._attention import (
+    chunk_positions_read,
     decode_flop,
     decode_intensity,
     expansion_flop,
@@ -26,7 +28,16 @@ from calc.roofline._floor import (
     prefill_floor,
     step_floor,
 )
-from calc.roofline._layers import attention_of, flop_of, intensity_of, pairs_of, prefill_flop, share_touched
+from calc.roofline._layers import (
+    attention_of,
+    flop_of,
+    index_of,
+    intensity_of,
+    pairs_of,
+    prefill_flop,
+    recurrent_of,
+    share_touched,
+)
 from calc.roofline._machine import (
     attainable_rate,
     compute_share,
@@ -39,6 +50,7 @@ from calc.roofline._machine import (
     read_seconds,
 )
 from calc.roofline._panel import roofline_panel
+from calc.roofline._recurrent import delta_flop, index_flop, scan_flop
 from calc.roofline._spread import (
     all_reduce_seconds,
     break_even_all_reduce,
@@ -66,6 +78,7 @@ __all__ = [
     "apart_floor",
     "attainable_rate",
     "attention_of",
+    "chunk_positions_read",
     "break_even_all_reduce",
     "compute_share",
     "crossing_sequences",
@@ -74,10 +87,13 @@ __all__ = [
     "decode_flop",
     "decode_floor",
     "decode_intensity",
+    "delta_flop",
     "expansion_flop",
     "experts_touched",
     "floor_seconds",
     "flop_of",
+    "index_flop",
+    "index_of",
     "intensity",
     "intensity_of",
     "kernel_check",
@@ -98,8 +114,10 @@ __all__ = [
     "prefill_flop",
     "prefill_floor",
     "read_seconds",
+    "recurrent_of",
     "ring_bytes",
     "roofline_panel",
+    "scan_flop",
     "share_touched",
     "step_floor",
     "step_work",

@@ -75,6 +75,51 @@ def window_positions_read(*, new, cached, window):
     return window_positions_read
 
 
+@dimensions("count", new="count", cached="count", window="count>0")
+def chunk_positions_read(*, new, cached, window):
+    """Positions that new tokens read in a layer that attends within chunks, summed over them.
+
+    Each reads its chunk from the start up to itself.
+
+    Parameters
+    ----------
+    new : int
+        Tokens of the sequence in this step.
+    cached : int
+        Positions written before.
+    window : int
+        Positions in a chunk.
+
+    Returns
+    -------
+    int
+        Pairs of a new token and a position.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not whole, or `window` is 0.
+
+    Notes
+    -----
+    `positions_read` in the first chunk; on average half a chunk for each token of a long sequence.
+
+    References
+    ----------
+    Llama 4's configuration, ``attention_chunk_size``; transformers 5.24.0, ``chunked_overlay`` in
+    ``masking_utils.py``.
+
+    Examples
+    --------
+    >>> chunk_positions_read(new=1, cached=8191, window=8192), chunk_positions_read(new=1, cached=8192, window=8192)
+    (8192, 1)
+    """
+    begun = cached % window  # positions of the current chunk that are there already
+    chunks, rest = (begun + new) // window, (begun + new) % window
+    chunk_positions_read = (chunks * window * (window + 1) + rest * (rest + 1) - begun * (begun + 1)) / 2
+    return chunk_positions_read
+
+
 @dimensions("FLOP", query_heads="count", key_dim="count", value_dim="count", positions="count")
 def decode_flop(*, query_heads, key_dim, value_dim, positions):
     """Attention arithmetic of one new token over the positions it reads, one layer.

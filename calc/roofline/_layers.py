@@ -8,9 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from calc import kv_cache, parameters
-from calc.models import DenseMLP, FullAttention, LatentAttention, MixtureOfExperts, ModelGeometry, WindowAttention
+from calc.models import (
+    ChunkAttention,
+    DenseMLP,
+    FullAttention,
+    GatedDeltaNet,
+    IndexedLatentAttention,
+    LatentAttention,
+    Mamba2,
+    MixtureOfExperts,
+    ModelGeometry,
+    WindowAttention,
+)
 from calc.parallel import Parallel, model_on_rank, weights_on_rank
 from calc.roofline._attention import (
+    chunk_positions_read,
     decode_flop,
     decode_intensity,
     expansion_flop,
@@ -19,6 +31,7 @@ from calc.roofline._attention import (
     positions_read,
     window_positions_read,
 )
+from calc.roofline._recurrent import delta_flop, index_flop, scan_flop
 from calc.roofline._spread import experts_touched
 from calc.units import CalcError
 
@@ -56,7 +69,10 @@ def held_on_rank(model: ModelGeometry, ranks: int) -> Held:
     sums["head", "weights"] = parameters.embedding_parameters(vocab=held.vocab, hidden=held.hidden)
     sums["head", "widths"] = held.hidden + held.vocab
     stored = {name: getattr(count, name) for name in ("mlp", "router", "routed_experts", "shared_experts", "norms")}
-    stored |= {"projections": count.attention, "head": count.lm_head or count.embedding}
+    stored |= {
+        "projections": count.attention + count.recurrent + count.indexer,
+        "head": count.lm_head or count.embedding,
+    }
     parts = {name: Part(sums[name, "weights"], size, sums[name, "widths"]) for name, size in stored.items() if size}
     mixers = tuple((mixer, layers) for mixer, layers in held.kinds() if mixer is not None)
     sums_over_ranks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in model.layers)
@@ -111,13 +127,31 @@ def _projections(hidden: int, a: object) -> tuple[int, int]:
             queries = parameters.latent_query_parameters(**sizes, query_rank=a.query_rank)
         rest = parameters.latent_attention_parameters(**sizes, latent_dim=a.latent_dim, value_dim=a.value_dim)
         narrow = 2 * (a.query_rank or 0) + a.latent_dim + a.rope_dim
-        return queries + rest, 2 * hidden + wide + narrow + a.query_heads * a.value_dim
+        index, made = _indexer(hidden, a)
+        return queries + rest + index, 2 * hidden + wide + narrow + a.query_heads * a.value_dim + made
+    if isinstance(a, GatedDeltaNet):
+        values = a.value_heads * a.value_dim
+        into = a.channels + values + 2 * a.value_heads  # queries, keys and values; a gate; decay and step
+        return hidden * (into + values) + a.conv_kernel * a.channels, 2 * hidden + into + 2 * a.channels + values
+    if isinstance(a, Mamba2):
+        into = a.inner + a.channels + a.heads  # a gate; what the convolution sees; the step
+        return hidden * (into + a.inner) + a.conv_kernel * a.channels, 2 * hidden + into + 2 * a.channels + a.inner
     _heads(a)
     heads = {"query_heads": a.query_heads, "kv_heads": a.kv_heads, "key_dim": a.key_dim, "value_dim": a.value_dim}
     made = a.kv_heads * (a.key_dim + a.value_dim * (not a.values_are_keys)) + a.output_gate * a.query_heads * a.key_dim
     weights = parameters.attention_parameters(hidden=hidden, **heads)
     weights += hidden * (a.output_gate * a.query_heads * a.key_dim - a.values_are_keys * a.kv_heads * a.value_dim)
     return weights, 2 * hidden + query_and_output(a) + made
+
+
+def _indexer(hidden: int, a: LatentAttention) -> tuple[int, int]:
+    """Products of an indexer, which every rank has whole."""
+    if not isinstance(a, IndexedLatentAttention) or not a.own_index:
+        return 0, 0
+    sizes = {"query_rank": a.query_rank, "index_heads": a.index_heads, "index_dim": a.index_dim}
+    norm = 2 * a.index_dim
+    widths = a.query_rank + 2 * hidden + a.index_heads * (a.index_dim + 1) + a.index_dim
+    return parameters.indexer_parameters(hidden=hidden, **sizes) - norm, widths
 
 
 def share_touched(model: ModelGeometry, tokens: int) -> float:
@@ -146,9 +180,12 @@ def touched(mixtures: tuple[tuple[MixtureOfExperts, int], ...], tokens: int) -> 
 # --- attention -----------------------------------------------------------------------------------
 
 
+_READ = {FullAttention, WindowAttention, ChunkAttention, LatentAttention, IndexedLatentAttention}
+
+
 def _heads(mixer: object) -> int:
     """Query heads of a layer whose work the library counts."""
-    if type(mixer) not in {FullAttention, WindowAttention, LatentAttention}:  # a kind that is derived reads otherwise
+    if type(mixer) not in _READ:  # a kind that is derived reads otherwise
         raise CalcError(f"the work of a layer of type {type(mixer).__name__} is not counted")
     return mixer.query_heads
 
@@ -173,7 +210,7 @@ def expansion_of(mixer: LatentAttention) -> int:
 
 
 def pairs_of(mixer: object, *, new: int, cached: int) -> int:
-    """Pairs of a new token and a position that one layer works on, its window honored.
+    """Pairs of a new token and a position that one layer works on: window, chunks and indexer honored.
 
     Parameters
     ----------
@@ -198,9 +235,70 @@ def pairs_of(mixer: object, *, new: int, cached: int) -> int:
     [516160, 8390656]
     """
     _heads(mixer)
+    if isinstance(mixer, ChunkAttention):
+        return chunk_positions_read(new=new, cached=cached, window=mixer.window)
+    if isinstance(mixer, IndexedLatentAttention):  # a token reads what is picked, or all if that is less
+        return window_positions_read(new=new, cached=cached, window=mixer.picked)
     if isinstance(mixer, WindowAttention):
         return window_positions_read(new=new, cached=cached, window=mixer.window)
     return positions_read(new=new, cached=cached)
+
+
+def positions_kept(mixer: object, *, new: int, cached: int) -> tuple[int, int]:
+    """Positions in the cache that a step surely reads in one layer, and new ones that it writes for later.
+
+    The first new token reads itself and, in a window, one position less than the window of those before; in a chunk
+    what has begun of it; after an indexer what that picks. Which positions other new tokens read beyond is left out.
+    """
+    if isinstance(mixer, ChunkAttention):
+        return cached % mixer.window, min(new, mixer.window)
+    if isinstance(mixer, WindowAttention):
+        return min(cached, mixer.window - 1), min(new, mixer.window)
+    if isinstance(mixer, IndexedLatentAttention):
+        return min(cached, mixer.picked - 1), new
+    return cached, new
+
+
+def recurrent_of(mixer: object, *, new: int) -> tuple[Callable, dict]:
+    """The formula of one recurrent layer's work on its state for new tokens of a sequence, and its arguments.
+
+    Parameters
+    ----------
+    mixer : GatedDeltaNet or Mamba2
+        A layer kind of `ModelGeometry.kinds`, or a rank's share of it.
+    new : int
+        New tokens.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If this kind of layer is another.
+
+    Examples
+    --------
+    >>> from calc.models import Mamba2
+    >>> layer = Mamba2(heads=64, head_dim=64, groups=8, state_dim=128, conv_kernel=4)
+    >>> recurrent_of(layer, new=1)[0].__name__
+    'scan_flop'
+    """
+    if isinstance(mixer, GatedDeltaNet):
+        sizes = {"value_heads": mixer.value_heads, "key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
+        return delta_flop, sizes | {"step_tokens": new}
+    if isinstance(mixer, Mamba2):
+        sizes = {"heads": mixer.heads, "head_dim": mixer.head_dim, "state_dim": mixer.state_dim}
+        return scan_flop, sizes | {"step_tokens": new}
+    raise CalcError(f"the work of a layer of type {type(mixer).__name__} is not counted")
+
+
+def index_of(mixer: IndexedLatentAttention, *, new: int, cached: int) -> tuple[Callable, dict]:
+    """The formula of an indexer's scores for new tokens of a sequence, and its arguments: it sees all positions."""
+    sizes = {"index_heads": mixer.index_heads, "index_dim": mixer.index_dim}
+    return index_flop, sizes | {"positions": positions_read(new=new, cached=cached)}
 
 
 def attention_of(mixer: object, *, cached: int, pairs: int) -> tuple[Callable, dict]:

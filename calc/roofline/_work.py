@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from calc import kv_cache
-from calc.models import LatentAttention, ModelGeometry, WindowAttention
+from calc.models import IndexedLatentAttention, LatentAttention, ModelGeometry, RecurrentState
 from calc.roofline._attention import decode_flop
-from calc.roofline._layers import Held, attention_of, expansion_of, held_on_rank, pairs_of, query_and_output, touched
+from calc.roofline._layers import (
+    Held,
+    attention_of,
+    expansion_of,
+    held_on_rank,
+    index_of,
+    pairs_of,
+    positions_kept,
+    query_and_output,
+    recurrent_of,
+    touched,
+)
 from calc.roofline._machine import intensity, matmul_flop
 from calc.roofline._spread import message_bytes, ring_bytes
 from calc.units import CalcError, format_bytes, format_decimal, plain
@@ -31,8 +42,9 @@ class GroupWork:
     Attributes
     ----------
     name : str
-        "projections" (queries, keys, values and output), "attention" (scores and values), "mlp", "router",
-        "routed_experts", "shared_experts", "norms" or "head".
+        "projections" (queries, keys, values and output, those of recurrent layers and indexers too), "attention"
+        (scores and values, an indexer's scores, work on recurrent states), "mlp", "router", "routed_experts",
+        "shared_experts", "norms" or "head".
     flop : float
         Arithmetic of matrix products.
     weight_bytes : float
@@ -164,7 +176,7 @@ def step_work(
     element: str = "bf16",
     cache_element: str = "bf16",
     activation_element: str = "bf16",
-    bytes_per_weight: float | None = None,
+    bytes_per_weight: float | Mapping[str, float] | None = None,
     ranks: int = 1,
     causal: bool = True,
     head: str = "last",
@@ -184,8 +196,9 @@ def step_work(
         Type of the cache: a key of `calc.kv_cache.ELEMENTS`.
     activation_element : str
         Type of the hidden states: a key of `calc.kv_cache.ELEMENTS` without scales.
-    bytes_per_weight : float or None
-        Stored bytes for each weight with its share of scales, in place of the element's.
+    bytes_per_weight : float, mapping of str to float, or None
+        Stored bytes for each weight with its share of scales, in place of the element's; a mapping states it for
+        groups by their names in `GroupWork`.
     ranks : int
         Tensor-parallel ranks.
     causal : bool
@@ -206,8 +219,10 @@ def step_work(
     Notes
     -----
     Weights are read once for the whole step, whatever its tokens; of routed experts those that the tokens pick on
-    average (`experts_touched`), a slice of each on every rank. A window layer reads no more than its window. Latent
-    attention takes whichever order of products needs less arithmetic for a sequence, absorbed or expanded. Keys and
+    average (`experts_touched`), a slice of each on every rank. A window layer reads no more than its window, one that
+    attends within chunks its own chunk, sparse attention what its indexer picks for one token, and the indexer all of
+    its keys. A recurrent layer reads and writes its state once, and reads none at a sequence's start. Latent attention
+    takes whichever order of products needs less arithmetic for a sequence, absorbed or expanded. Keys and
     values of the new tokens count as written once; reading them back within the step is left out, and so are the rows
     of the embedding, norms' and softmax's arithmetic, sampling and the gathering of logits. All of that only adds.
 
@@ -225,8 +240,7 @@ def step_work(
     counts = _counted(sequences)
     if head not in HEADS:
         raise CalcError(f'head is {head!r:.40}, wanted "last" or "every"')
-    stored = _plain_bytes(element, "the weights") if bytes_per_weight is None else bytes_per_weight
-    stored = plain("step_work", "bytes_per_weight", stored, ">0")
+    stored = _widths(bytes_per_weight, _plain_bytes(element, "the weights"))
     states = _plain_bytes(activation_element, "the hidden states")
     held = held_on_rank(model, ranks)
     tokens = sum(new * count for (new, _), count in counts.items())
@@ -235,12 +249,14 @@ def step_work(
         name: GroupWork(
             name=name,
             flop=matmul_flop(step_tokens=seen if name == "head" else tokens, weights=part.weights),
-            weight_bytes=part.parameters * stored * (touched(held.mixtures, tokens) if name == "routed_experts" else 1),
+            weight_bytes=part.parameters
+            * stored[name]
+            * (touched(held.mixtures, tokens) if name == "routed_experts" else 1),
             activation_bytes=(seen if name == "head" else tokens) * part.widths * states,
         )
         for name, part in held.parts.items()
     }
-    products["attention"] = _attention(held, cache_element, counts, causal, states)
+    products["attention"] = _attention(held, cache_element, model.element, counts, causal, states)
     order = ("projections", "attention", "router", "routed_experts", "shared_experts", "mlp", "norms", "head")
     return StepWork(
         model=model.name,
@@ -268,6 +284,16 @@ def _counted(sequences: Sequences) -> Counter:
     return +checked
 
 
+def _widths(stated: float | Mapping[str, float] | None, size: float) -> Mapping[str, float]:
+    """Stored bytes of a weight for each tensor group; the element's own where nothing is stated."""
+    if isinstance(stated, Mapping):
+        for width in stated.values():
+            plain("step_work", "bytes_per_weight", width, ">0")
+        return defaultdict(lambda: size, stated)
+    width = plain("step_work", "bytes_per_weight", size if stated is None else stated, ">0")
+    return defaultdict(lambda: width)
+
+
 def _plain_bytes(element: str, what: str) -> float:
     found = kv_cache.element_of(element)
     if found.scale_bytes:
@@ -282,21 +308,30 @@ def _position_bytes(mixer: object, element: str) -> float:
     return round(formula(**arguments), 6)
 
 
-def _attention(held: Held, element: str, counts: Counter, causal: bool, states: float) -> GroupWork:
-    """Scores and values of all layers of a rank."""
+def _attention(held: Held, element: str, own: str | None, counts: Counter, causal: bool, states: float) -> GroupWork:
+    """Scores and values of all layers of a rank, and the work of recurrent ones on their states."""
     flop = read = written = moved = 0
     for mixer, layers in held.mixers:
-        size = _position_bytes(mixer, element)
+        if isinstance(mixer, RecurrentState):
+            size = kv_cache.state_bytes(mixer, element=own)
+            for (new, cached), count in counts.items():
+                formula, arguments = recurrent_of(mixer, new=new)
+                flop += count * layers * formula(**arguments)
+                read += count * layers * size * (cached > 0)
+                written += count * layers * size
+            continue
+        size, index = _position_bytes(mixer, element), kv_cache.index_bytes(mixer)
         for (new, cached), count in counts.items():
             pairs = pairs_of(mixer, new=new, cached=cached) if causal else new * (cached + new)
-            formula, arguments = attention_of(mixer, cached=cached, pairs=pairs)
+            kept, added = positions_kept(mixer, new=new, cached=cached)
+            formula, arguments = attention_of(mixer, cached=kept, pairs=pairs)
             flop += count * layers * formula(**arguments)
             if isinstance(mixer, LatentAttention) and formula is decode_flop:
-                flop += count * layers * cached * expansion_of(mixer)
-            kept, added = cached, new
-            if isinstance(mixer, WindowAttention):  # the first new token reads itself and this many
-                kept, added = min(cached, mixer.window - 1), min(new, mixer.window)
-            read += count * layers * kept * size
-            written += count * layers * added * size
+                flop += count * layers * kept * expansion_of(mixer)
+            if index and isinstance(mixer, IndexedLatentAttention):
+                formula, arguments = index_of(mixer, new=new, cached=cached)
+                flop += count * layers * formula(**arguments)
+            read += count * layers * (kept * size + cached * index)
+            written += count * layers * (added * size + new * index)
             moved += count * layers * new * query_and_output(mixer) * states
     return GroupWork(name="attention", flop=flop, cache_bytes=read, written_bytes=written, activation_bytes=moved)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from calc.models import MixtureOfExperts
+from calc.quantization import crossover
 from calc.roofline import StepFloor, StepWork, crossover_tokens, floor_seconds, step_floor, step_work
 from calc.speculation import break_even_acceptance, expected_tokens, round_cost, round_speedup
 from calc.units import CalcError, counted, format_seconds, significant
@@ -60,8 +62,11 @@ class Steps:
         return step_work(self.c.model, sequences={(new, cached): sequences}, head=head, **self.options)
 
     def floor(self, new: int, cached: int, sequences: int, head: str = "last") -> StepFloor:
-        work = self.work(new, cached, sequences, head)
-        return step_floor(work, self.c.chip, multiplies=self.c.multiplies, link=peer(self.c))
+        return step_floor(self.work(new, cached, sequences, head), self.c.chip, multiplies=self.c.multiplies)
+
+    def links_s(self, floor: StepFloor) -> float:
+        """Least time of a step's all-reduces by rings, alone; switches that add up on the way can halve it."""
+        return step_floor(floor.work, self.c.chip, multiplies=self.c.multiplies, link=peer(self.c)).links_s
 
 
 def _widths(m: Memory) -> dict[str, float]:
@@ -92,8 +97,8 @@ def work_out(c: Choices, m: Memory) -> Times:
 
 def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
     """Floors of a prompt and of a decode step, and what binds them."""
-    b = Builder("roofline", "Time floors", "Floors, not forecasts: launches, the host, sampling, activations, shapes "
-                "that don't fill the chip, a clock that falls under load, and queueing come on top.")  # fmt: skip
+    b = Builder("roofline", "Time floors", "Floors, not forecasts: all-reduces, launches, the host, sampling, activations, "
+                "shapes that don't fill the chip, a clock that falls under load, and queueing come on top.")  # fmt: skip
     peak, bandwidth = c.chip.peak(c.multiplies), c.chip.bandwidth
     b.figure("peak", f"Dense peak in {c.multiplies}", peak, "FLOP/second", step="roofline#step-1")
     b.figure("bandwidth", "Memory bandwidth", bandwidth, "byte/second", step="roofline#step-1")
@@ -102,7 +107,7 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
         for key, label in (("prefill_floor_s", "A prompt, least time"), ("decode_floor_s", "A decode step")):
             b.add(key, label, None, "second", step="roofline#step-4", note=t.why_not)
         return b.section()
-    rates = {"peak": peak.value, "bandwidth": bandwidth.value}
+    steps, rates = Steps(c, m), {"peak": peak.value, "bandwidth": bandwidth.value}
     for key, label, floor, note in (
         ("prefill", "A prompt", t.prefill, "All of it in one step, nothing cached before."),
         ("decode", "A decode step", t.decode, _decode_note(c)),
@@ -114,10 +119,11 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
             b.add("decode.cache_bytes", f"{label}: cache read", floor.work.cache_bytes, "byte", step="roofline#step-2")
         b.add(f"{key}.multiply_s", f"{label}: arithmetic alone", floor.multiply_s, "second", step="roofline#step-4")
         b.add(f"{key}.move_s", f"{label}: bytes alone", floor.move_s, "second", step="roofline#step-4")
-        if floor.links_s:
-            b.add(f"{key}.links_s", f"{label}: all-reduces over {c.chip.links[peer(c)].name} alone", floor.links_s,
-                  "second", step="roofline#step-7")  # fmt: skip
-        by = None if floor.bound == "links" else (floor_seconds, {**sizes, **rates})
+        if c.parallel.tensor > 1 and peer(c) is not None:
+            b.add(f"{key}.links_s", f"{label}: all-reduces over {c.chip.links[peer(c)].name} alone",
+                  steps.links_s(floor), "second", step="roofline#step-7", note="By rings; not part of the floor.",
+                  )  # fmt: skip
+        by = floor_seconds, {**sizes, **rates}
         b.add(f"{key}_floor_s", f"{label}, least time", floor.seconds, "second", step="roofline#step-4", by=by,
               keep=True, note=note)  # fmt: skip
         b.add(f"{key}_bound", "… waits for", floor.bound, step="roofline#step-4")
@@ -125,9 +131,13 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
           step="roofline#step-4")  # fmt: skip
     b.add("output_tokens_per_s", "Tokens a second of one replica, at most", c.concurrency / t.decode.seconds,
           "1/second", step="roofline#step-4", text=f"{significant(c.concurrency / t.decode.seconds)}/s")  # fmt: skip
-    tokens = {**rates, "bytes_per_weight": m.stored.bits_per_weight / 8}
-    b.add("crossover_tokens", "Tokens in a step from which weights stop being the bound",
-          crossover_tokens(**tokens), step="roofline#step-5", by=(crossover_tokens, tokens))  # fmt: skip
+    where, label = {"step": "roofline#step-5"}, "Tokens in a step from which weights stop being the bound"
+    if any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers):
+        cross = crossover(c.model, m.stored, c.chip, c.multiplies, ranks=c.parallel.tensor)
+        b.add("crossover_tokens", label, cross, **where, note="Later than for a dense model: experts share the tokens.")
+    else:
+        tokens = {**rates, "bytes_per_weight": m.stored.bits_per_weight / 8}
+        b.add("crossover_tokens", label, crossover_tokens(**tokens), by=(crossover_tokens, tokens), **where)
     return b.section()
 
 
