@@ -13,7 +13,7 @@ from calc.roofline import StepFloor, attainable_rate, intensity, kernel_checks
 from calc.sources import load_json
 from calc.units import counted, format_count, format_decimal, format_seconds, significant
 
-NAMES = {"routed_experts": "experts", "shared_experts": "shared experts", "projections": "projections", "head": "head"}
+NAMES = {"routed_experts": "experts", "shared_experts": "shared experts", "mlp": "MLP"}
 HUES = {
     "projections": GREEN,
     "attention": ORANGE,
@@ -66,7 +66,7 @@ def rooflines(*, steps: Mapping[str, StepFloor], peak: float, bandwidth: float, 
     axes.plot(ends, [attainable_rate(intensity=x, peak=peak, bandwidth=bandwidth) for x in ends], color=INK, lw=1.2)
     axes.axvline(balance, color=GREY, lw=0.8, ls=(0, (4, 3)))
     low_rate = least * bandwidth
-    axes.text(balance, low_rate * 1.1, f" ridge: {significant(balance, 3)}", color=GREY, ha="left", va="bottom")
+    axes.text(balance * 1.15, low_rate * 1.1, f"ridge: {significant(balance, 3)}", color=GREY, ha="left", va="bottom")
     axes.text(0.03, 0.62, "waits for memory", ha="left", va="bottom", transform=axes.transAxes)
     axes.text(balance * 1.15, peak * 1.4, "waits for arithmetic", ha="left", va="bottom")
     for turn, (name, color) in enumerate(zip(steps, (ORANGE, BLUE), strict=False)):
