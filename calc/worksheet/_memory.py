@@ -136,8 +136,12 @@ def parameter_section(c: Choices, m: Memory) -> Section:
     step = "capacity#step-2"
     b.add("total", "All parameters", m.count.total, step=step, keep=True)
     b.add("active", "Active in one token", m.count.active, step=step)
-    b.add("active_excluding_embedding", "… that a token is multiplied with", m.count.active_excluding_embedding,
-          step="roofline#step-2")  # fmt: skip
+    b.add(
+        "active_excluding_embedding",
+        "… that a token is multiplied with",
+        m.count.active_excluding_embedding,
+        step="roofline#step-2",
+    )
     for group, count in m.count.groups.items():
         b.add(f"groups.{group}", label_of(group), count, step=step)
     return b.section()
@@ -147,10 +151,14 @@ def weight_section(c: Choices, m: Memory) -> Section:
     """Weight bytes, in all, by group and on every rank."""
     b = Builder("weights", "Weights", "What an engine keeps besides the checkpoint's tensors: repacked copies, tables.")
     step = "quantization#step-3" if c.quantized else "capacity#step-2"
-    b.add("scheme", "Stored as", c.scheme.name, step="quantization#step-1",
-          kind="published" if c.found is not None and c.weights == "auto" else "assumed",
-          **({"source": f"the checkpoint's {c.found_in}"} if c.found is not None and c.weights == "auto" else {}),
-          )  # fmt: skip
+    b.add(
+        "scheme",
+        "Stored as",
+        c.scheme.name,
+        step="quantization#step-1",
+        kind="published" if c.found is not None and c.weights == "auto" else "assumed",
+        **({"source": f"the checkpoint's {c.found_in}"} if c.found is not None and c.weights == "auto" else {}),
+    )
     b.add("total_bytes", "All weights", m.stored.total_bytes, "byte", step=step, keep=True)
     b.add("bits_per_weight", "Bits per parameter", m.stored.bits_per_weight, step=step)
     for part in m.stored.parts:
@@ -169,21 +177,43 @@ def cache_section(c: Choices, m: Memory) -> Section:
     one = len(growing) == 1 == len([k for k in whole_.kinds if k.bytes_per_position])
     by = kv_cache.formula_of(growing[0][0], layers=growing[0][1], element=c.cache) if one else None
     b.add("element", "Stored as", c.cache, step="quantization#step-8", kind="assumed", note=c.cache_why)
-    b.add("bytes_per_token", "One position, all layers", whole_.bytes_per_position, "byte", step="kv_cache#step-2",
-          by=by, keep=True)  # fmt: skip
+    b.add(
+        "bytes_per_token",
+        "One position, all layers",
+        whole_.bytes_per_position,
+        "byte",
+        step="kv_cache#step-2",
+        by=by,
+        keep=True,
+    )
     b.add("bytes_per_token_per_rank", "… on one rank", widest.bytes_per_position, "byte", step="kv_cache#step-5")
     if whole_.has_windows:
-        b.add("unbounded_bytes_per_token", "… once every window is full", whole_.unbounded_bytes_per_position, "byte",
-              step="kv_cache#step-7")  # fmt: skip
+        b.add(
+            "unbounded_bytes_per_token",
+            "… once every window is full",
+            whole_.unbounded_bytes_per_position,
+            "byte",
+            step="kv_cache#step-7",
+        )
     if whole_.fixed_bytes:
         b.add("fixed_bytes", "Fixed state of a sequence", whole_.fixed_bytes, "byte", step="attention_variants#step-2")
-        b.add("fixed_bytes_per_rank", "… on one rank", max(s.fixed_bytes for s in m.stages), "byte",
-              step="attention_variants#step-6")  # fmt: skip
+        b.add(
+            "fixed_bytes_per_rank",
+            "… on one rank",
+            max(s.fixed_bytes for s in m.stages),
+            "byte",
+            step="attention_variants#step-6",
+        )
     for kind in whole_.kinds:
         size = kind.bytes_per_position or kind.fixed_bytes
         what = "a sequence" if kind.kind == "state" else "a position"
-        b.add(f"kinds.{kind.kind}_{_place(whole_, kind)}", f"{counted(kind.layers, 'layer')} of kind {kind.kind}, "
-              f"{what}, one layer", size, "byte", step="attention_variants#step-2")  # fmt: skip
+        b.add(
+            f"kinds.{kind.kind}_{_place(whole_, kind)}",
+            f"{counted(kind.layers, 'layer')} of kind {kind.kind}, {what}, one layer",
+            size,
+            "byte",
+            step="attention_variants#step-2",
+        )
     for name, positions, label in (
         ("sequence_bytes", c.positions, "A sequence at its end"),
         ("prompt_bytes", c.context, "… after its prompt"),
@@ -199,13 +229,24 @@ def cache_section(c: Choices, m: Memory) -> Section:
         uniform = kv_cache.uniform_page_bytes(whole_, positions=positions, block_tokens=c.block_tokens)
         b.add(f"{name}.uniform_pages", f"{label}, uniform pages", uniform, "byte", step="kv_cache#step-7")
     rank = max(kv_cache.resident_bytes(s, positions=c.positions) for s in m.stages)
-    b.add("sequence_bytes_per_rank.resident", "A sequence at its end on one rank, resident", rank, "byte",
-          step="kv_cache#step-5")  # fmt: skip
+    b.add(
+        "sequence_bytes_per_rank.resident",
+        "A sequence at its end on one rank, resident",
+        rank,
+        "byte",
+        step="kv_cache#step-5",
+    )
     pages = (kv_cache.uniform_page_bytes(s, positions=c.positions, block_tokens=c.block_tokens) for s in m.stages)
     b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", max(pages), "byte", step="kv_cache#step-7")
     held = m.pool.request_blocks(length=c.positions, in_flight=1)
-    b.add("sequence_bytes_per_rank.engine_blocks", "… in vLLM's blocks", held * _block(m), "byte",
-          step="paged_attention#step-2", note=f"{counted(held, 'block')} of {format_bytes(_block(m))}")  # fmt: skip
+    b.add(
+        "sequence_bytes_per_rank.engine_blocks",
+        "… in vLLM's blocks",
+        held * _block(m),
+        "byte",
+        step="paged_attention#step-2",
+        note=f"{counted(held, 'block')} of {format_bytes(_block(m))}",
+    )
     return b.section()
 
 
@@ -221,25 +262,52 @@ def _block(m: Memory) -> float:
 
 def capacity_section(c: Choices, m: Memory) -> Section:
     """The budget of the limiting rank and the sequences that fit."""
-    b = Builder("capacity", "Capacity", "Blocks shared between sequences, responses that stop early, and time: "
-                "whether so many are served fast enough is another question.")  # fmt: skip
+    b = Builder(
+        "capacity",
+        "Capacity",
+        "Blocks shared between sequences, responses that stop early, and time: "
+        "whether so many are served fast enough is another question.",
+    )
     setting = capacity.memory_setting(c.engine)
     where = {"source": setting.source, "url": setting.url, "checked": setting.checked}
     total = c.chip.visible_bytes or c.chip.memory_bytes
-    b.figure("total_bytes", f"Memory that a program sees, sold as {c.chip.memory_as_sold}", total, "byte",
-             step="capacity#step-1")  # fmt: skip
-    b.add("memory_fraction", f"{setting.engine}'s {setting.setting}", c.fraction, kind="assumed",
-          step="capacity#step-5", note=f"A share of {setting.share_of}.", **where)  # fmt: skip
+    b.figure(
+        "total_bytes",
+        f"Memory that a program sees, sold as {c.chip.memory_as_sold}",
+        total,
+        "byte",
+        step="capacity#step-1",
+    )
+    b.add(
+        "memory_fraction",
+        f"{setting.engine}'s {setting.setting}",
+        c.fraction,
+        kind="assumed",
+        step="capacity#step-5",
+        note=f"A share of {setting.share_of}.",
+        **where,
+    )
     b.add("limiting_rank", "Limiting rank", m.limiting, step="capacity#step-6", text=_rank_text(c, m.limiting))
     b.add("weight_bytes", "Weights there", m.rank_bytes[m.limiting], "byte", step="capacity#step-2")
     logits = capacity.tensor_bytes(rows=c.concurrency, width=c.model.vocab, element_bytes=4)
     last = m.limiting >= c.parallel.tensor * (c.parallel.pipeline - 1)
     beside = c.workspace_bytes + c.graph_bytes + c.communication_bytes + (logits if last else 0)
-    b.add("workspace_bytes", "What runs beside them, logits included", beside, "byte", step="capacity#step-3",
-          kind="assumed")  # fmt: skip
+    b.add(
+        "workspace_bytes",
+        "What runs beside them, logits included",
+        beside,
+        "byte",
+        step="capacity#step-3",
+        kind="assumed",
+    )
     if m.lora:
-        b.add("lora_bytes", "Adapter slots there", m.lora[m.limiting // c.parallel.tensor], "byte",
-              step="multi_lora#step-5")  # fmt: skip
+        b.add(
+            "lora_bytes",
+            "Adapter slots there",
+            m.lora[m.limiting // c.parallel.tensor],
+            "byte",
+            step="multi_lora#step-5",
+        )
     if m.plan is None:
         b.add("pool_bytes", "Room for the cache", 0, "byte", step="capacity#step-4", note=m.why_not)
         b.add("blocks", "Blocks that every rank has", 0, step="capacity#step-4")
@@ -249,8 +317,10 @@ def capacity_section(c: Choices, m: Memory) -> Section:
     rank = m.plan.limiting
     by = None
     if setting.slug == "vllm" and not m.lora:
-        claims = {name: getattr(rank, name) for name in
-                  ("weight_bytes", "activation_bytes", "graph_bytes", "communication_bytes")}  # fmt: skip
+        claims = {
+            name: getattr(rank, name)
+            for name in ("weight_bytes", "activation_bytes", "graph_bytes", "communication_bytes")
+        }
         by = capacity.pool_bytes, {"total_bytes": m.total_bytes, "fraction": c.fraction, **claims}
     b.add("pool_bytes", "Room for the cache", rank.pool_bytes, "byte", step="capacity#step-4", by=by, keep=True)
     b.add("block_tokens", "Positions in a block", max(g.block_tokens for g in m.pool.groups), step="capacity#step-4")
@@ -260,24 +330,44 @@ def capacity_section(c: Choices, m: Memory) -> Section:
     needed = m.pool.request_blocks(length=c.positions, in_flight=1)
     b.add("request_blocks", "Blocks of a sequence at its end", needed, step="capacity#step-8")
     b.add("max_sequences", "Sequences that fit with room to finish", m.max_sequences, step="capacity#step-8", keep=True)
-    b.add("max_sequences_all_replicas", f"… on {counted(c.replicas, 'replica')}", m.max_sequences * c.replicas,
-          step="capacity#step-8")  # fmt: skip
+    b.add(
+        "max_sequences_all_replicas",
+        f"… on {counted(c.replicas, 'replica')}",
+        m.max_sequences * c.replicas,
+        step="capacity#step-8",
+    )
     prompts = m.plan.requests(length=c.context, in_flight=1)
     b.add("sequences_by_prompt", "… counted by their prompts alone", prompts, step="capacity#step-8")
-    b.add("stranded_bytes", "Stranded on ranks that limit nobody", m.plan.stranded_bytes, "byte",
-          step="capacity#step-6")  # fmt: skip
-    b.add("fits", f"Whether {counted(c.concurrency, 'sequence')} fit{'s' if c.concurrency == 1 else ''}",
-          m.max_sequences >= c.concurrency, step="capacity#step-8")  # fmt: skip
+    b.add(
+        "stranded_bytes", "Stranded on ranks that limit nobody", m.plan.stranded_bytes, "byte", step="capacity#step-6"
+    )
+    b.add(
+        "fits",
+        f"Whether {counted(c.concurrency, 'sequence')} fit{'s' if c.concurrency == 1 else ''}",
+        m.max_sequences >= c.concurrency,
+        step="capacity#step-8",
+    )
     in_flight = 2 * c.batched_tokens
     blocks = {"blocks": m.plan.blocks, "request_blocks": m.pool.request_blocks(length=c.positions, in_flight=in_flight)}
     note = (
         f"With max_model_len {format_count(c.positions)} and max_num_batched_tokens {format_count(c.batched_tokens)}."
     )
-    b.add("vllm_kv_cache_tokens", "What vLLM would print as its cache's size",
-          capacity.printed_tokens(**blocks, length=c.positions), "token", step="capacity#step-10", note=note,
-          by=(capacity.printed_tokens, {**blocks, "length": c.positions}))  # fmt: skip
-    b.add("vllm_concurrency", "… and as maximum concurrency", capacity.concurrency(**blocks), step="capacity#step-10",
-          by=(capacity.concurrency, blocks))  # fmt: skip
+    b.add(
+        "vllm_kv_cache_tokens",
+        "What vLLM would print as its cache's size",
+        capacity.printed_tokens(**blocks, length=c.positions),
+        "token",
+        step="capacity#step-10",
+        note=note,
+        by=(capacity.printed_tokens, {**blocks, "length": c.positions}),
+    )
+    b.add(
+        "vllm_concurrency",
+        "… and as maximum concurrency",
+        capacity.concurrency(**blocks),
+        step="capacity#step-10",
+        by=(capacity.concurrency, blocks),
+    )
     return b.section()
 
 

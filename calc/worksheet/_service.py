@@ -29,10 +29,22 @@ def lora_section(c: Choices, m: Memory) -> Section:
         "saved_parameters": 0,
         "saved_element_bytes": size,
     }
-    b.add("parameters", "Parameters of one adapter", one.low_rank_parameters, step="multi_lora#step-2",
-          note=f"On {', '.join(one.targets)}.")  # fmt: skip
-    b.add("adapter_bytes", "One adapter, stored", one.stored_bytes, "byte", step="multi_lora#step-2",
-          by=(stored_bytes, pairs), keep=True)  # fmt: skip
+    b.add(
+        "parameters",
+        "Parameters of one adapter",
+        one.low_rank_parameters,
+        step="multi_lora#step-2",
+        note=f"On {', '.join(one.targets)}.",
+    )
+    b.add(
+        "adapter_bytes",
+        "One adapter, stored",
+        one.stored_bytes,
+        "byte",
+        step="multi_lora#step-2",
+        by=(stored_bytes, pairs),
+        keep=True,
+    )
     try:
         share = one.on_rank(ranks=c.parallel.tensor) * size
     except CalcError as error:
@@ -47,15 +59,27 @@ def lora_section(c: Choices, m: Memory) -> Section:
         most = max(m.lora)
         by = {"slots": c.lora_slots, "slot_parameters": most // (c.lora_slots * size), "element_bytes": size}
         b.add("slot_bytes", "One slot on one GPU", most // c.lora_slots, "byte", step="multi_lora#step-5")
-        b.add("reserved_bytes", "All slots on one GPU", most, "byte", step="multi_lora#step-5", keep=True,
-              by=(reserved_bytes, by), note="Taken off the room for the cache.")  # fmt: skip
+        b.add(
+            "reserved_bytes",
+            "All slots on one GPU",
+            most,
+            "byte",
+            step="multi_lora#step-5",
+            keep=True,
+            by=(reserved_bytes, by),
+            note="Taken off the room for the cache.",
+        )
     return b.section()
 
 
 def cold_start_section(c: Choices, m: Memory) -> Section:
     """Least times of the weights on their way to one replica's GPUs."""
-    b = Builder("cold_start", "Cold start", "Finding a machine, the image, imports, rank set-up, compilation, graph "
-                "capture and warm-up: often longer than the weights. Storage counts at what arrives.")  # fmt: skip
+    b = Builder(
+        "cold_start",
+        "Cold start",
+        "Finding a machine, the image, imports, rank set-up, compilation, graph "
+        "capture and warm-up: often longer than the weights. Storage counts at what arrives.",
+    )
     host = next((link for link in c.chip.links.values() if link.role == "host"), None)
     rate = c.host_rate or (host.bytes_per_second.value if host else None)
     start = StartUp(
@@ -70,16 +94,45 @@ def cold_start_section(c: Choices, m: Memory) -> Section:
     for hop in found:
         key = hop.name.replace(" ", "_")
         moved = {"moved_bytes": hop.moved_bytes, "bytes_per_second": hop.rate}
-        b.add(f"{key}_s", f"{hop.name.capitalize()}, {hop.way}", hop.seconds, "second", step="cold_start#step-2",
-              by=(move_seconds, moved))  # fmt: skip
+        b.add(
+            f"{key}_s",
+            f"{hop.name.capitalize()}, {hop.way}",
+            hop.seconds,
+            "second",
+            step="cold_start#step-2",
+            by=(move_seconds, moved),
+        )
     if rate is None:
-        b.add("copy_weights_s", "Copy weights, host to GPU", None, "second", step="cold_start#step-2",
-              note=f"No host link is listed for {c.chip.name}: state its rate.")  # fmt: skip
-    b.add("staged_floor_s", "One hop after another, least time", sum(hop.seconds for hop in found), "second",
-          step="cold_start#step-5", keep=True)  # fmt: skip
+        b.add(
+            "copy_weights_s",
+            "Copy weights, host to GPU",
+            None,
+            "second",
+            step="cold_start#step-2",
+            note=f"No host link is listed for {c.chip.name}: state its rate.",
+        )
+    b.add(
+        "staged_floor_s",
+        "One hop after another, least time",
+        sum(hop.seconds for hop in found),
+        "second",
+        step="cold_start#step-5",
+        keep=True,
+    )
     slowest = max(found, key=lambda hop: hop.seconds)
-    b.add("streamed_floor_s", "Hops at the same time, least time", slowest.seconds, "second", step="cold_start#step-5",
-          note=f"The slowest counts: {slowest.name}.")  # fmt: skip
-    b.add("per_replica_bytes", f"Bytes for {counted(c.replicas, 'replica')}", c.replicas * m.stored.total_bytes,
-          "byte", step="cold_start#step-2")  # fmt: skip
+    b.add(
+        "streamed_floor_s",
+        "Hops at the same time, least time",
+        slowest.seconds,
+        "second",
+        step="cold_start#step-5",
+        note=f"The slowest counts: {slowest.name}.",
+    )
+    b.add(
+        "per_replica_bytes",
+        f"Bytes for {counted(c.replicas, 'replica')}",
+        c.replicas * m.stored.total_bytes,
+        "byte",
+        step="cold_start#step-2",
+    )
     return b.section()

@@ -190,7 +190,10 @@ def _assumptions(c: Choices) -> dict[str, Any]:
         "pipeline": c.parallel.pipeline,
         "expert_parallel": c.parallel.experts,
         "weights": c.scheme.name,
-        "weights_from": c.found_in if c.weights == AUTO and c.found is not None else "chosen" if c.weights != AUTO
+        "weights_from": c.found_in
+        if c.weights == AUTO and c.found is not None
+        else "chosen"
+        if c.weights != AUTO
         else "16 bits: the checkpoint's files name no quantization",
         "arithmetic": c.multiplies,
         "cache": c.cache,
@@ -201,4 +204,4 @@ def _assumptions(c: Choices) -> dict[str, Any]:
         "sequences_in_a_decode_step": _time.group_sequences(c),
         **{key: value for key, value in c.given.items() if key != "host_rate"},
         "host_rate": c.host_rate if c.host_rate is not None else host,
-    }  # fmt: skip
+    }

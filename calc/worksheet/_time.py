@@ -23,6 +23,10 @@ READS = {
     "norms": ("norms",),
     "head": ("lm_head", "embedding"),
 }
+FLOORS_LEAVE_OUT = (
+    "Floors, not forecasts: all-reduces, launches, the host, sampling, activations, shapes that don't fill the chip, a "
+    "clock that falls under load, and queueing come on top."
+)
 DECIMALS = 3  # of a ratio of floors: more would be read as exactness
 
 
@@ -97,8 +101,7 @@ def work_out(c: Choices, m: Memory) -> Times:
 
 def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
     """Floors of a prompt and of a decode step, and what binds them."""
-    b = Builder("roofline", "Time floors", "Floors, not forecasts: all-reduces, launches, the host, sampling, activations, "
-                "shapes that don't fill the chip, a clock that falls under load, and queueing come on top.")  # fmt: skip
+    b = Builder("roofline", "Time floors", FLOORS_LEAVE_OUT)
     peak, bandwidth = c.chip.peak(c.multiplies), c.chip.bandwidth
     b.figure("peak", f"Dense peak in {c.multiplies}", peak, "FLOP/second", step="roofline#step-1")
     b.figure("bandwidth", "Memory bandwidth", bandwidth, "byte/second", step="roofline#step-1")
@@ -120,17 +123,41 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
         b.add(f"{key}.multiply_s", f"{label}: arithmetic alone", floor.multiply_s, "second", step="roofline#step-4")
         b.add(f"{key}.move_s", f"{label}: bytes alone", floor.move_s, "second", step="roofline#step-4")
         if c.parallel.tensor > 1 and peer(c) is not None:
-            b.add(f"{key}.links_s", f"{label}: all-reduces over {c.chip.links[peer(c)].name} alone",
-                  steps.links_s(floor), "second", step="roofline#step-7", note="By rings; not part of the floor.",
-                  )  # fmt: skip
+            b.add(
+                f"{key}.links_s",
+                f"{label}: all-reduces over {c.chip.links[peer(c)].name} alone",
+                steps.links_s(floor),
+                "second",
+                step="roofline#step-7",
+                note="By rings; not part of the floor.",
+            )
         by = floor_seconds, {**sizes, **rates}
-        b.add(f"{key}_floor_s", f"{label}, least time", floor.seconds, "second", step="roofline#step-4", by=by,
-              keep=True, note=note)  # fmt: skip
+        b.add(
+            f"{key}_floor_s",
+            f"{label}, least time",
+            floor.seconds,
+            "second",
+            step="roofline#step-4",
+            by=by,
+            keep=True,
+            note=note,
+        )
         b.add(f"{key}_bound", "… waits for", floor.bound, step="roofline#step-4")
-    b.add("decode_floor_end_s", "The last decode step of a response, least time", t.last.seconds, "second",
-          step="roofline#step-4")  # fmt: skip
-    b.add("output_tokens_per_s", "Tokens a second of one replica, at most", c.concurrency / t.decode.seconds,
-          "1/second", step="roofline#step-4", text=f"{significant(c.concurrency / t.decode.seconds)}/s")  # fmt: skip
+    b.add(
+        "decode_floor_end_s",
+        "The last decode step of a response, least time",
+        t.last.seconds,
+        "second",
+        step="roofline#step-4",
+    )
+    b.add(
+        "output_tokens_per_s",
+        "Tokens a second of one replica, at most",
+        c.concurrency / t.decode.seconds,
+        "1/second",
+        step="roofline#step-4",
+        text=f"{significant(c.concurrency / t.decode.seconds)}/s",
+    )
     where, label = {"step": "roofline#step-5"}, "Tokens in a step from which weights stop being the bound"
     if any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers):
         cross = crossover(c.model, m.stored, c.chip, c.multiplies, ranks=c.parallel.tensor)
@@ -155,20 +182,37 @@ def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
         return None
     b = Builder("limits", "Limits", "A floor within a limit is necessary, not enough; one above it settles the matter.")
     if c.ttft_s is not None:
-        b.add("ttft_s", "Limit on the time to the first token", c.ttft_s, "second", kind="assumed",
-              step="latency_and_goodput#step-2")  # fmt: skip
+        b.add(
+            "ttft_s",
+            "Limit on the time to the first token",
+            c.ttft_s,
+            "second",
+            kind="assumed",
+            step="latency_and_goodput#step-2",
+        )
         met = None if t.prefill is None else t.prefill.seconds <= c.ttft_s
         b.add("ttft_possible", "A prompt's floor keeps it", met, step="roofline#step-4", note=t.why_not)
     if c.tpot_s is not None:
-        b.add("tpot_s", "Limit on the time per output token", c.tpot_s, "second", kind="assumed",
-              step="latency_and_goodput#step-3")  # fmt: skip
+        b.add(
+            "tpot_s",
+            "Limit on the time per output token",
+            c.tpot_s,
+            "second",
+            kind="assumed",
+            step="latency_and_goodput#step-3",
+        )
         met = None if t.last is None else t.last.seconds <= c.tpot_s
-        b.add("tpot_possible", "A decode step's floor keeps it to the end", met, step="roofline#step-4",
-              note=t.why_not)  # fmt: skip
+        b.add("tpot_possible", "A decode step's floor keeps it to the end", met, step="roofline#step-4", note=t.why_not)
         most = None if t.last is None else most_sequences(c, m, c.tpot_s)
         text = None if most is None else "none" if most == 0 else None
-        b.add("most_sequences_by_tpot", "Most sequences at once whose floor keeps it", most, step="roofline#step-4",
-              note="Up to as many as fit in memory.", text=text)  # fmt: skip
+        b.add(
+            "most_sequences_by_tpot",
+            "Most sequences at once whose floor keeps it",
+            most,
+            step="roofline#step-4",
+            note="Up to as many as fit in memory.",
+            text=text,
+        )
     return b.section()
 
 
@@ -189,12 +233,22 @@ def most_sequences(c: Choices, m: Memory, tpot_s: float) -> int:
 
 def speculation_section(c: Choices, m: Memory, t: Times) -> Section:
     """What a draft of some length would have to reach."""
-    b = Builder("speculation", "Speculation", "Floors are not times, and their ratio is a guide. The drafter's memory, "
-                "drafts that get worse along the way, and prefill, which speculation does not touch.")  # fmt: skip
+    b = Builder(
+        "speculation",
+        "Speculation",
+        "Floors are not times, and their ratio is a guide. The drafter's memory, "
+        "drafts that get worse along the way, and prefill, which speculation does not touch.",
+    )
     step = "speculative_decoding#step-7"
     b.add("draft_tokens", "Draft tokens in a round", c.draft_tokens, kind="assumed", step="speculative_decoding#step-4")
-    b.add("acceptance", "Acceptance of a tested draft token", c.acceptance, "1", kind="assumed",
-          step="speculative_decoding#step-4")  # fmt: skip
+    b.add(
+        "acceptance",
+        "Acceptance of a tested draft token",
+        c.acceptance,
+        "1",
+        kind="assumed",
+        step="speculative_decoding#step-4",
+    )
     if t.decode is None:
         b.add("break_even_acceptance", "Acceptance that breaks even", None, "1", step=step, note=t.why_not)
         return b.section()
@@ -203,19 +257,38 @@ def speculation_section(c: Choices, m: Memory, t: Times) -> Section:
     check = steps.floor(c.draft_tokens + 1, c.context, group, "every").seconds
     verify = round(max(1.0, check / plain), DECIMALS)
     note = f"{format_seconds(check)} over {format_seconds(plain)}."
-    b.add("verify_cost", "The step that checks a draft, over a plain one", verify, "×",
-          step="speculative_decoding#step-8", note=note)  # fmt: skip
+    b.add(
+        "verify_cost",
+        "The step that checks a draft, over a plain one",
+        verify,
+        "×",
+        step="speculative_decoding#step-8",
+        note=note,
+    )
     costs = {"draft_tokens": c.draft_tokens, "draft_cost": c.draft_cost, "verify_cost": verify}
     cost = round_cost(**costs)
     b.add("round_cost", "A round, in plain steps", cost, step="speculative_decoding#step-6", by=(round_cost, costs))
     chance = {"acceptance": c.acceptance, "draft_tokens": c.draft_tokens}
     tokens = expected_tokens(**chance)
-    b.add("tokens_per_round", "Tokens of a round", tokens, step="speculative_decoding#step-4",
-          by=(expected_tokens, chance))  # fmt: skip
+    b.add(
+        "tokens_per_round",
+        "Tokens of a round",
+        tokens,
+        step="speculative_decoding#step-4",
+        by=(expected_tokens, chance),
+    )
     gain = {"tokens_per_round": tokens, "round_cost": cost}
-    b.add("speedup", "Speed-up between tokens", round_speedup(**gain), "×", step=step, by=(round_speedup, gain),
-          keep=True)  # fmt: skip
+    b.add(
+        "speedup", "Speed-up between tokens", round_speedup(**gain), "×", step=step, by=(round_speedup, gain), keep=True
+    )
     least = break_even_acceptance(round_cost=cost, draft_tokens=c.draft_tokens)
-    b.add("break_even_acceptance", "Acceptance that breaks even", least, "1", step=step, keep=True,
-          text="none" if least is None else None)  # fmt: skip
+    b.add(
+        "break_even_acceptance",
+        "Acceptance that breaks even",
+        least,
+        "1",
+        step=step,
+        keep=True,
+        text="none" if least is None else None,
+    )
     return b.section()
