@@ -89,7 +89,7 @@ def verification_floor(
     Floors, never a forecast, and so is their ratio only a guide: a kernel that is further from its floor at one
     size than at the other moves it either way. The drafter, sampling and communication are left out. The output
     layer sees every position of the draft. With routed experts both are averages over independent picks: a step can
-    fall below.
+    take less.
 
     Examples
     --------
