@@ -18,7 +18,7 @@ from calc.adapters._formulas import (
     stored_bytes,
 )
 from calc.adapters._panel import multi_lora_panel
-from calc.adapters._sites import EMBEDDINGS, GROUPS, Site, sites, target_group, target_names
+from calc.adapters._sites import EMBEDDINGS, GROUPS, Site, sites, target_group, target_names, tensor_group
 from calc.adapters._slots import Reservation, buffered, reserve, slot_rank, slot_ranks
 from calc.adapters._traffic import (
     admitted,
@@ -70,5 +70,6 @@ __all__ = [
     "stored_bytes",
     "target_group",
     "target_names",
+    "tensor_group",
     "zipf",
 ]

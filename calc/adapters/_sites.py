@@ -11,8 +11,11 @@ from calc.kv_cache import kv_heads_per_rank
 from calc.models import (
     DenseMLP,
     FullAttention,
+    GatedDeltaNet,
+    IndexedLatentAttention,
     LatentAttention,
     Layer,
+    Mamba2,
     MixtureOfExperts,
     ModelGeometry,
     UnsupportedArchitecture,
@@ -23,7 +26,13 @@ EMBEDDINGS = ("embed_tokens", "lm_head")
 GROUPS = ("all-linear", "attention")  # what a target list may say for short
 
 _FUSED = {"phi3"}  # families whose checkpoints have qkv_proj and gate_up_proj
-_SHARED = {"qwen2_moe": "shared_expert"}  # elsewhere shared_experts
+_FUSED_STATE = {"qwen3_next"}  # families whose recurrent layers have in_proj_qkvz and in_proj_ba
+_ONE_BLOCK = {"nemotron_h"}  # families whose layers hold one block, called mixer
+_FEED_FORWARD = {"llama4": "feed_forward", "llama4_text": "feed_forward"}  # elsewhere mlp
+_SHARED = dict.fromkeys(
+    ("qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "llama4", "llama4_text"), "shared_expert"
+)  # elsewhere shared_experts
+_HEADS = {"q_proj", "k_proj", "v_proj", "o_proj"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,21 +134,30 @@ def sites(model: ModelGeometry) -> tuple[Site, ...]:
 
 
 def _layer_sites(model: ModelGeometry, layer: Layer, place: str) -> Iterable[Site]:
+    one_block = model.architecture in _ONE_BLOCK
+    attention = f"{place}.mixer" if one_block else f"{place}.self_attn"
     match layer.mixer:
+        case None:
+            pass
         case LatentAttention():
-            yield from _latent(model.hidden, layer.mixer, f"{place}.self_attn")
+            yield from _latent(model.hidden, layer.mixer, attention)
         case FullAttention():
-            yield from _attention(model, layer.mixer, f"{place}.self_attn")
+            yield from _attention(model, layer.mixer, attention)
+        case GatedDeltaNet():
+            yield from _delta(model, layer.mixer, f"{place}.linear_attn")
+        case Mamba2():
+            yield from _scan(model.hidden, layer.mixer, f"{place}.mixer")
         case _:
             raise UnsupportedArchitecture(
                 f"{model.name} has layers of type {type(layer.mixer).__name__}, whose matrices are not known here: "
                 "use a model with attention in every layer"
             )
+    feed_forward = f"{place}.{'mixer' if one_block else _FEED_FORWARD.get(model.architecture, 'mlp')}"
     match layer.mlp:
         case DenseMLP():
-            yield from _mlp(model, layer.mlp.intermediate, f"{place}.mlp")
+            yield from _mlp(model, layer.mlp.intermediate, feed_forward, layer.mlp.gated)
         case MixtureOfExperts():
-            yield from _experts(model, layer.mlp, f"{place}.mlp")
+            yield from _experts(model, layer.mlp, place, feed_forward)
 
 
 def _site(place: str, name: str, dims: tuple[int, int], split: str, **more: int) -> Site:
@@ -152,9 +170,10 @@ def _attention(model: ModelGeometry, a: FullAttention, place: str) -> Iterable[S
     if model.architecture in _FUSED:
         yield _site(place, "qkv_proj", (hidden, queries + keys + kept), "column")
     else:
-        yield _site(place, "q_proj", (hidden, queries), "column")
+        yield _site(place, "q_proj", (hidden, (1 + a.output_gate) * queries), "column")
         yield _site(place, "k_proj", (hidden, keys), "column", heads=a.kv_heads, head_dim=a.key_dim)
-        yield _site(place, "v_proj", (hidden, kept), "column", heads=a.kv_heads, head_dim=a.value_dim)
+        if not a.values_are_keys:
+            yield _site(place, "v_proj", (hidden, kept), "column", heads=a.kv_heads, head_dim=a.value_dim)
     yield _site(place, "o_proj", (values, hidden), "row")
 
 
@@ -168,23 +187,68 @@ def _latent(hidden: int, a: LatentAttention, place: str) -> Iterable[Site]:
     yield _site(place, "kv_a_proj_with_mqa", (hidden, a.latent_dim + a.rope_dim), "copied")
     yield _site(place, "kv_b_proj", (a.latent_dim, a.query_heads * (a.nope_dim + a.value_dim)), "column")
     yield _site(place, "o_proj", (a.query_heads * a.value_dim, hidden), "row")
+    if isinstance(a, IndexedLatentAttention) and a.own_index:
+        yield _site(f"{place}.indexer", "wq_b", (a.query_rank, a.index_heads * a.index_dim), "copied")
+        yield _site(f"{place}.indexer", "wk", (hidden, a.index_dim), "copied")
+        yield _site(f"{place}.indexer", "weights_proj", (hidden, a.index_heads), "copied")
 
 
-def _mlp(model: ModelGeometry, width: int, place: str) -> Iterable[Site]:
+def _delta(model: ModelGeometry, d: GatedDeltaNet, place: str) -> Iterable[Site]:
+    values = d.value_heads * d.value_dim
+    if model.architecture in _FUSED_STATE:
+        made = {"in_proj_qkvz": d.channels + values, "in_proj_ba": 2 * d.value_heads}
+    else:
+        made = {"in_proj_qkv": d.channels, "in_proj_z": values, "in_proj_b": d.value_heads, "in_proj_a": d.value_heads}
+    for name, width in made.items():
+        yield _site(place, name, (model.hidden, width), "column")
+    yield _site(place, "out_proj", (values, model.hidden), "row")
+
+
+def _scan(hidden: int, m: Mamba2, place: str) -> Iterable[Site]:
+    yield _site(place, "in_proj", (hidden, m.inner + m.channels + m.heads), "column")
+    yield _site(place, "out_proj", (m.inner, hidden), "row")
+
+
+def _mlp(model: ModelGeometry, width: int, place: str, gated: bool = True) -> Iterable[Site]:
     if model.architecture in _FUSED:
         yield _site(place, "gate_up_proj", (model.hidden, 2 * width), "column")
     else:
-        yield _site(place, "gate_proj", (model.hidden, width), "column")
+        if gated:
+            yield _site(place, "gate_proj", (model.hidden, width), "column")
         yield _site(place, "up_proj", (model.hidden, width), "column")
     yield _site(place, "down_proj", (width, model.hidden), "row")
 
 
-def _experts(model: ModelGeometry, m: MixtureOfExperts, place: str) -> Iterable[Site]:
-    hidden, width = model.hidden, m.expert_intermediate
-    yield _site(place, "experts.gate_up_proj", (hidden, 2 * width), "column", copies=m.experts)
-    yield _site(place, "experts.down_proj", (width, hidden), "row", copies=m.experts)
+def _experts(model: ModelGeometry, m: MixtureOfExperts, layer: str, place: str) -> Iterable[Site]:
+    hidden, width = m.latent_dim or model.hidden, m.expert_intermediate
+    into, outputs = ("experts.gate_up_proj", 2 * width) if m.gated else ("experts.up_proj", width)
+    beside = layer if m.dense_intermediate else place  # experts beside a dense network are a block of their own
+    yield _site(beside, into, (hidden, outputs), "column", copies=m.experts)
+    yield _site(beside, "experts.down_proj", (width, hidden), "row", copies=m.experts)
+    if m.dense_intermediate:
+        yield from _mlp(model, m.dense_intermediate, place, m.gated)
+    if m.latent_dim:
+        yield _site(place, "fc1_latent_proj", (model.hidden, m.latent_dim), "copied")
+        yield _site(place, "fc2_latent_proj", (m.latent_dim, model.hidden), "copied")
     if m.shared_intermediate:
-        yield from _mlp(model, m.shared_intermediate, f"{place}.{_SHARED.get(model.architecture, 'shared_experts')}")
+        shared = f"{place}.{_SHARED.get(model.architecture, 'shared_experts')}"
+        yield from _mlp(model, m.shared_intermediate, shared, m.gated)
+
+
+def tensor_group(site: Site) -> str:
+    """The group of `calc.parameters.ParameterCount` that a matrix belongs to."""
+    place = site.path.removesuffix(f".{site.name}")
+    if site.name in EMBEDDINGS:
+        return "embedding" if site.name == EMBEDDINGS[0] else "lm_head"
+    if place.endswith(".indexer"):
+        return "indexer"
+    if place.endswith(".linear_attn") or site.name in ("in_proj", "out_proj"):
+        return "recurrent"
+    if place.endswith(".self_attn") or (place.endswith(".mixer") and site.name in _HEADS):
+        return "attention"
+    if site.copies > 1:
+        return "routed_experts"
+    return "shared_experts" if ".shared_expert" in place else "mlp"
 
 
 def target_names(model: ModelGeometry) -> tuple[str, ...]:
@@ -222,8 +286,9 @@ def target_group(model: ModelGeometry, group: str) -> tuple[str, ...]:
     """
     if group not in GROUPS:
         raise CalcError(f"no group of modules {group!r:.40}: write {' or '.join(GROUPS)}, or name modules in a list")
-    part = ".self_attn." if group == "attention" else ".layers."
-    picked = (site.name for site in sites(model) if part in site.path and not site.name.startswith("experts."))
+    everything = {"attention", "indexer", "recurrent", "mlp", "shared_experts"}
+    wanted = {"attention"} if group == "attention" else everything
+    picked = (site.name for site in sites(model) if tensor_group(site) in wanted and site.copies == 1)
     return tuple(dict.fromkeys(picked))
 
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from types import MappingProxyType
 
 from calc import parameters
-from calc.adapters import EMBEDDINGS, Site, sites
+from calc.adapters import EMBEDDINGS, Site, sites, tensor_group
 from calc.models import ModelGeometry
 from calc.quantization._formulas import effective_bits, matrix_bytes
 from calc.sources import load_json
@@ -313,17 +312,20 @@ class Matrix:
 
 @cache
 def matrices(model: ModelGeometry) -> tuple[Matrix, ...]:
-    """The matrices of a model that could be quantized, as published checkpoints hold them; routers are not."""
+    """The matrices of a model that could be quantized, as published checkpoints hold them; routers are not.
+
+    Nor is the indexer's weight for each head, which DeepSeek's own checkpoint keeps in 16 bits.
+    """
     found: list[Matrix] = []
     for site in sites(model):
-        if site.name == EMBEDDINGS[1] and model.tied_embeddings:
+        if (site.name == EMBEDDINGS[1] and model.tied_embeddings) or site.name == "weights_proj":
             continue
         halves = _halves(model, site)
         for half in halves:
             found.append(
                 Matrix(
                     path=site.path if len(halves) == 1 else site.path.replace("gate_up", half),
-                    group=_group(site),
+                    group=tensor_group(site),
                     output_dim=site.input_dim if site.name == EMBEDDINGS[0] else site.output_dim // len(halves),
                     input_dim=site.output_dim if site.name == EMBEDDINGS[0] else site.input_dim,
                     copies=site.copies,
@@ -336,16 +338,3 @@ def _halves(model: ModelGeometry, site: Site) -> tuple[str, ...]:
     """A mixture's gate and up projections are two tensors in every published file but gpt-oss's."""
     fused = site.name == "experts.gate_up_proj" and model.architecture != "gpt_oss"
     return ("gate", "up") if fused else ("",)
-
-
-_GROUPS = MappingProxyType({EMBEDDINGS[0]: "embedding", EMBEDDINGS[1]: "lm_head"})
-
-
-def _group(site: Site) -> str:
-    if site.name in _GROUPS:
-        return _GROUPS[site.name]
-    if ".self_attn." in site.path:
-        return "attention"
-    if site.copies > 1:
-        return "routed_experts"
-    return "shared_experts" if ".shared_expert" in site.path else "mlp"
