@@ -14,6 +14,14 @@ from calc.units import CalcError, counted, format_seconds, plain
 from calc.working import working
 
 NOT_YET = "not yet"
+_BRIEF = {
+    "send": "way in",
+    "gateway": "gateway",
+    "unclocked": "gateway to engine",
+    "queue": "engine's queue",
+    "prefill": "prefill",
+    "deliver": "way back",
+}
 
 
 def tail_panel(*, case: int, slow_ms: float, guess: str) -> Panel:
@@ -53,9 +61,9 @@ def tail_panel(*, case: int, slow_ms: float, guess: str) -> Panel:
         Row("First token, median request", here.middle.seconds(), "measured"),
         Row("First token, slowest request", here.slowest.seconds(), "measured"),
         Row("Slow requests", str(len(slow)), "measured", keep=True),
-        *(Row(f"More than fast ones: {text}", _more(name, compared), "measured") for name, text in SEGMENTS.items()),
-        Row("Longest engine step on their way in", _steps(slow), "measured"),
-        Row("All messages at once, of answers with several", _at_once(slow), "measured"),
+        *(Row(f"Excess, {_BRIEF[name]}", _more(name, compared), "measured") for name in SEGMENTS),
+        Row("Longest step on the way", _steps(slow), "measured"),
+        Row("All messages at once", _at_once(slow), "measured"),
         Row("Answers of one token", str(sum(one.output_tokens == 1 for one in slow)), "measured"),
     )
     return Panel(rows, _working(slow), f"{_seen(slow, compared)} {_marked(here, guess)}", _LEFT_OUT)
@@ -120,8 +128,8 @@ def _marked(here: CaseSummary, guess: str) -> str:
 
 
 _LEFT_OUT = (
-    "Requests below 70 ms, which are the fast ones here whatever the limit says. The long prompt itself has no fast "
-    "request of its length to be compared with. Numbers in brackets are the range: over repeats for medians and "
-    "slowest, over slow requests for the rest. One machine with two cores: times of some tens of milliseconds can be "
-    "its own noise."
+    "Excess is time beyond fast requests of about the same length and time. Not shown are requests below 70 ms: they are "
+    "the fast ones here, whatever the limit says. The long prompt itself has no fast request of its length to be "
+    "compared with. Numbers in brackets are the range: over repeats for medians and slowest, over slow requests for the "
+    "rest. One machine with two cores: times of some tens of milliseconds can be its own noise."
 )

@@ -157,7 +157,8 @@ behind_step = Problem(
     },
     ask=lambda n: (
         f"An engine starts a step with another's long prompt at {ms(n.start)}; it takes {ms(n.long)}. A short request "
-        f"comes to the engine's door at {ms(n.start + n.after)}, and its own prefill takes {ms(n.own)} in the next step. "
+        f"comes to the engine's door at {ms(n.start + n.after)}, and its own prefill takes {ms(n.own)} in the "
+        "next step. "
         "The engine reports 0 ms in the queue. How long does it take from the door to the first token?"
     ),
     unit="s",
