@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zipfile
 from dataclasses import replace
@@ -15,9 +16,11 @@ from calc.published import rows
 from calc.symbols import SYMBOLS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
+from textbook import errata, formulas  # noqa: E402
 from textbook.body import finish  # noqa: E402
 from textbook.ledger import LedgerError, entry  # noqa: E402
 from textbook.symbols import groups  # noqa: E402
+from textbook.terms import linked  # noqa: E402
 
 ONE = next(row for row in rows() if row.role == "pin" and row.tolerance == 0)
 
@@ -141,3 +144,65 @@ def test_the_browser_gets_the_library_without_pictures_and_recordings(site):
     names = zipfile.ZipFile(site / "_static" / "live" / "calc.whl").namelist()
     assert {"calc/panel.py", "calc/practice/__init__.py", "calc/data/hardware.json"} <= set(names)
     assert not [name for name in names if name.startswith("calc/figures/") or name.endswith(".gz")]
+
+
+TERMS = {"ttft": "term-TTFT", "TTFT": "term-TTFT", "time to first token": "term-TTFT", "stall": "term-stall"}
+
+
+def test_a_term_is_linked_where_it_is_used_first():
+    body = "<h2>TTFT</h2><p>Code <code>TTFT</code>, then TTFT and TTFT; stalls and a stall.</p><p>TTFT</p>"
+    done = linked(body, TERMS, "glossary.html")
+    assert done.count('href="glossary.html#term-TTFT"') == done.count('href="glossary.html#term-stall"') == 1
+    assert '<code>TTFT</code>, then <a class="term" href="glossary.html#term-TTFT">TTFT</a> and TTFT;' in done
+    assert ">stalls</a> and a stall" in done
+    assert "<h2>TTFT</h2>" in done
+
+
+def test_terms_are_not_linked_in_links_tables_formulas_or_inside_words():
+    body = (
+        '<p><a href="x">stall</a> installed stalling</p><table><tr><td><p>stall</p></td></tr></table>'
+        '<figure><figcaption><p>stall</p></figcaption></figure><section class="panel"><p>stall</p></section>'
+    )
+    assert linked(body, TERMS, "glossary.html") == body
+
+
+def test_every_chapter_links_to_the_glossary(site):
+    chapters = [page for part in ("memory", "time", "service") for page in (site / "book" / part).glob("*.html")]
+    assert chapters
+    glossary = BeautifulSoup((site / "book" / "reference" / "glossary.html").read_text("utf-8"), "html.parser")
+    entries = {entry["id"] for entry in glossary.select("dt[id]")}
+    for page in chapters:
+        links = BeautifulSoup(page.read_text("utf-8"), "html.parser").select("a.term")
+        assert links, page.name
+        anchors = [link["href"].partition("#")[2] for link in links]
+        assert len(anchors) == len(set(anchors))
+        assert set(anchors) <= entries
+
+
+def test_every_formula_on_the_sheet_names_a_step_that_exists(site):
+    sheet = BeautifulSoup((site / "book" / "reference" / "formulas.html").read_text("utf-8"), "html.parser")
+    found = sheet.select("div.formula")
+    assert len(found) > 100
+    for box in found:
+        for link in box.select(".formula-place a"):
+            page, _, anchor = link["href"].partition("#")
+            target = (site / "book" / "reference" / page).resolve()
+            assert f'id="{anchor}"' in target.read_text("utf-8"), link["href"]
+
+
+def test_a_formula_shown_by_a_chapter_stands_on_the_sheet(tmp_path):
+    cells = [
+        {"cell_type": "markdown", "source": ["### Step 1 · One"]},
+        {"cell_type": "code", "source": ["x = show(\n    kv_cache.sequence_bytes,\n    positions=1)"]},
+    ]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    assert formulas.steps(tmp_path, ["a", "no/such/page"]) == {"sequence_bytes": [("a", "Step 1 · One")]}
+
+
+def test_every_erratum_names_a_test_that_exists(site):
+    source = (Path(__file__).parents[1] / "test_published.py").read_text("utf-8")
+    entries = [*errata.printed(), *(entry for group in errata.said().values() for entry in group)]
+    assert {entry["test"].partition("[")[0] for entry in entries} == {errata.PRINTED, errata.SAID}
+    assert all(f"def {name}(" in source for name in (errata.PRINTED, errata.SAID))
+    page = BeautifulSoup((site / "book" / "reference" / "errata.html").read_text("utf-8"), "html.parser")
+    assert len(page.select("table.ledger tbody tr")) == len(entries)

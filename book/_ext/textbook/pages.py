@@ -20,6 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinxcontrib import katex
 
+from textbook import terms
 from textbook.body import finish
 
 # folder of the site's _static ← files, relative to the repository root
@@ -99,7 +100,8 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     first = doctree.next_node(nodes.paragraph) if doctree else None
     described = (context.get("meta") or {}).get("description") or (first.astext() if first else "")
     context["description"] = " ".join(described.split())[:200]
-    context["body"] = finish(app, body)
+    body = finish(app, body)
+    context["body"] = terms.link(app, pagename, body) if context["problem"] else body
 
 
 def sitemap(app: Sphinx, exception: Exception | None) -> None:
