@@ -188,6 +188,10 @@ def _decode(text: str, name: str, first_line: int, made_by: str) -> Any:
         raise ReadError(
             f"{name}, line {line}, column {error.colno}: no JSON ({error.msg}); wanted a {made_by}"
         ) from None
+    except (ValueError, RecursionError):  # Python refuses numbers of thousands of digits, and so deep a nesting
+        raise ReadError(
+            f"{name}, line {first_line}: a number of thousands of digits, or hundreds of levels; wanted a {made_by}"
+        ) from None
 
 
 def _parsed(text: str) -> float | None:

@@ -59,7 +59,7 @@ class Steps:
         self.options = {
             "cache_element": c.cache,
             "ranks": c.parallel.tensor,
-            "bytes_per_weight": m.stored.bits_per_weight / 8,
+            "bytes_per_weight": _widths(m),
         }
 
     def work(self, new: int, cached: int, sequences: int, head: str = "last") -> StepWork:

@@ -1,0 +1,587 @@
+"""The worksheet against engines and transformers, against the modules it puts together, and against common sense."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calc import capacity, kv_cache, parameters, quantization, roofline
+from calc.adapters import adapter, reserve
+from calc.hardware import accelerator, accelerators
+from calc.kv_cache import ELEMENTS
+from calc.models import ConfigError, ModelGeometry, UnsupportedArchitecture, catalogue, load
+from calc.parallel import Parallel, weights_on_rank
+from calc.sources import KINDS
+from calc.units import CalcError
+from calc.worksheet import MEANINGS, STEPS, explain_log, link_of, size, weight_types
+
+ROOT = Path(__file__).parent.parent
+CONFIGS = ROOT.parent / "shared" / "configs"
+LATER = json.loads((ROOT / "tests" / "fixtures" / "later_families.json").read_text())
+ROWS = [(model, row) for model in LATER["models"] for row in model["cache"]]
+KEYS = (
+    "parameters.total",
+    "parameters.active",
+    "weights.total_bytes",
+    "weights.per_rank_bytes",
+    "kv.bytes_per_token",
+    "kv.bytes_per_token_per_rank",
+    "kv.sequence_bytes.resident",
+    "kv.sequence_bytes.uniform_pages",
+    "capacity.limiting_rank",
+    "capacity.max_sequences",
+    "roofline.prefill_floor_s",
+    "roofline.decode_floor_s",
+    "lora.adapter_bytes",
+    "assumptions",
+)
+GIB = 1024**3
+BIG = {"accelerator": "mi300x", "tensor": 8}
+LLAMA = load("llama-3.1-70b")
+
+
+def at(values, key):
+    for name in key.split("."):
+        values = values[name]
+    return values
+
+
+def smallest_ranks(model):
+    """The fewest ranks, of powers of two, on which a model can be laid out and fits."""
+    for ranks in (1, 2, 4, 8, 16):
+        try:
+            if size(model, **BIG | {"tensor": ranks})["capacity.max_sequences"]:
+                return ranks
+        except CalcError:
+            continue
+    pytest.skip("does not fit any node")
+
+
+# --- against others' software ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", LATER["models"], ids=lambda m: m["name"])
+def test_parameters_are_those_of_transformers(entry):
+    report, theirs = size(entry["config"], **BIG), entry["parameters"]
+    assert report["parameters.total"] == theirs["total"]
+    assert report["parameters.active"] == theirs["active"]
+    assert {g: report[f"parameters.groups.{g}"] for g in theirs["groups"]} == theirs["groups"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "row"), ROWS, ids=[f"{m['name']}-{r['ranks']}-{r['element']}-{r['prefix_caching']}" for m, r in ROWS]
+)
+def test_cache_is_that_of_vllm(entry, row):
+    choices = BIG | {"tensor": row["ranks"], "cache": row["element"], "prefix_caching": row["prefix_caching"]}
+    if "refused" in row:
+        with pytest.raises(CalcError, match="can't run on"):
+            size(entry["config"], **choices)
+        return
+    for positions, resident in row["resident_bytes"].items():
+        report = size(entry["config"], **choices, context=int(positions), output=1)
+        assert report["kv.bytes_per_token_per_rank"] == row["bytes_per_token_all_growing"]
+        assert report["kv.sequence_bytes_per_rank.resident"] == resident
+        if row["ranks"] == 1:
+            assert report["kv.bytes_per_token"] == row["bytes_per_token_all_growing"]
+            assert report["kv.sequence_bytes.resident"] == resident
+        if row["state_bytes_per_seq"]:
+            assert report["kv.fixed_bytes_per_rank"] == row["state_bytes_per_seq"]
+    held = size(entry["config"], **choices, context=LATER["max_model_len"], output=1)
+    if held["capacity.pool_bytes"]:
+        assert held["capacity.block_bytes"] == row["bytes_per_block"]
+        in_flight = 2 * LATER["max_num_batched_tokens"]
+        blocks, needed = held["capacity.blocks"], row["request_blocks"]
+        if held.assumptions["batched_tokens"] * 2 == in_flight:
+            assert held["capacity.vllm_concurrency"] == pytest.approx(blocks / needed)
+
+
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason="the published configurations are not at hand")
+@pytest.mark.parametrize("name", ["MiniMaxAI--MiniMax-M3.json", "deepseek-ai--DeepSeek-V4-Flash.json"])
+def test_a_family_whose_layout_is_not_known_is_refused_by_name(name):
+    with pytest.raises(UnsupportedArchitecture, match=r"model_type '(minimax_m3|deepseek_v4)' is not supported"):
+        size(CONFIGS / name)
+
+
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason="the published configurations are not at hand")
+def test_every_other_published_file_is_sized_in_full():
+    files = [p for p in sorted(CONFIGS.glob("*.json")) if ".hf_quant_config" not in p.name]
+    assert len(files) >= 25
+    for path in files:
+        try:
+            report = size(path, **BIG)
+        except UnsupportedArchitecture:
+            continue
+        assert report.values["refused"] == {}, path.name
+        assert all(at(report.values, key) is not None for key in KEYS), path.name
+
+
+@pytest.mark.skipif(not CONFIGS.is_dir(), reason="the published configurations are not at hand")
+@pytest.mark.parametrize(
+    ("name", "scheme", "cache", "gigabytes"),
+    [
+        ("openai--gpt-oss-20b", "MXFP4", "bf16", 13.76),  # model.safetensors.index.json states 13,761,300,984 bytes
+        ("nvidia--Llama-3.1-70B-Instruct-FP8", "FP8 W8A8, tensor scales", "fp8", 72.66),
+        ("nvidia--Qwen3-235B-A22B-NVFP4", "NVFP4", "fp8", None),
+        ("deepseek-ai--DeepSeek-V3", "FP8 W8A8, 128x128 blocks", "bf16", None),
+        ("moonshotai--Kimi-K2.5", "int4 W4A16, group scales", "bf16", None),
+    ],
+)
+def test_a_checkpoint_s_own_quantization_is_read(name, scheme, cache, gigabytes):
+    report = size(CONFIGS / f"{name}.json", **BIG)
+    assert report["weights.scheme"] == scheme
+    assert report["kv.element"] == cache
+    if gigabytes:
+        assert report["weights.total_bytes"] / 1e9 == pytest.approx(gigabytes, abs=0.005)
+    plain_ = size(CONFIGS / f"{name}.json", **BIG, weights="bf16", cache="bf16")
+    assert report["weights.total_bytes"] < 0.75 * plain_["weights.total_bytes"]
+    assert report["kv.bytes_per_token"] == plain_["kv.bytes_per_token"] / (2 if cache == "fp8" else 1)
+
+
+# --- against the modules it puts together ----------------------------------------------------------------------
+
+
+def test_every_number_is_what_its_chapter_computes():
+    report = size("llama-3.1-70b", tensor=4, pipeline=2, context=4096, output=513, concurrency=24, lora_slots=4)
+    cut, chip = Parallel(tensor=4, pipeline=2), accelerator("h100-sxm")
+    assert report["parameters.total"] == parameters.count(LLAMA).total
+    held = [weights_on_rank(LLAMA, cut, stage=s).total for s in (0, 1) for _ in range(4)]
+    assert report["weights.per_rank_bytes"] == tuple(2 * n for n in held)
+    whole = kv_cache.layout(LLAMA)
+    assert report["kv.sequence_bytes.positions"] == 4096 + 513 - 1
+    assert report["kv.sequence_bytes.resident"] == kv_cache.resident_bytes(whole, positions=4608)
+    assert report["kv.sequence_bytes.uniform_pages"] == kv_cache.uniform_page_bytes(whole, positions=4608)
+    slots = [reserve(LLAMA, slots=4, rank=16, ranks=4).bytes_per_gpu // 2] * 8  # half of the layers in each stage
+    plan = capacity.plan(
+        LLAMA,
+        cut,
+        total_bytes=chip.visible_bytes.value,
+        fraction=0.92,
+        activation_bytes=1.5 * GIB,
+        logits_bytes=24 * LLAMA.vocab * 4,
+        graph_bytes=GIB,
+        communication_bytes=GIB,
+        taken_bytes=dict(enumerate(slots)),
+    )
+    assert report["capacity.blocks"] == pytest.approx(plan.blocks, abs=60)  # embedding and head carry slots too
+    assert report["capacity.limiting_rank"] == plan.limiting.rank == 4
+    decode = roofline.decode_floor(LLAMA, chip, sequences=12, cached=4096, ranks=4)
+    prefill = roofline.prefill_floor(LLAMA, chip, prompt=4096, ranks=4)
+    assert report["roofline.decode_floor_s"] == decode.seconds
+    assert report["roofline.prefill_floor_s"] == prefill.seconds
+    assert report["lora.adapter_bytes"] == adapter(LLAMA, rank=16).stored_bytes
+
+
+def test_a_plan_without_adapters_is_the_chapter_s_to_the_block():
+    report = size("llama-3.1-70b", tensor=8, concurrency=32)
+    plan = capacity.plan(
+        LLAMA,
+        Parallel(tensor=8),
+        total_bytes=accelerator("h100-sxm").visible_bytes.value,
+        fraction=0.92,
+        activation_bytes=1.5 * GIB,
+        logits_bytes=32 * LLAMA.vocab * 4,
+        graph_bytes=GIB,
+        communication_bytes=GIB,
+    )
+    assert report["capacity.blocks"] == plan.blocks
+    assert report["capacity.max_sequences"] == plan.requests(length=8192 + 1024 - 1, in_flight=1)
+
+
+@pytest.mark.parametrize("weights", [w for w in weight_types() if w not in ("auto", "fp8", "int8", "int4")])
+def test_stored_weights_are_those_of_the_quantization_chapter(weights):
+    report = size("llama-3.1-8b", weights=weights)
+    assert report["weights.total_bytes"] == quantization.stored(load("llama-3.1-8b"), weights).total_bytes
+    assert sum(report["weights.per_rank_bytes"]) == pytest.approx(report["weights.total_bytes"], rel=1e-12)
+
+
+def test_weights_of_several_widths_are_read_group_by_group():
+    """gpt-oss keeps its attention in 16 bits and its experts in 4: an average would misjudge both."""
+    report = size("gpt-oss-20b", weights="mxfp4", concurrency=1)
+    model = load("gpt-oss-20b")
+    work = roofline.step_work(model, sequences=[(1, 8192)], bytes_per_weight={"routed_experts": 4.25 / 8})
+    assert quantization.stored(model, "mxfp4").part("attention").quantized
+    kept = quantization.stored(model, "mxfp4")
+    read = sum(p.stored_bytes for p in kept.parts if p.group not in ("embedding", "routed_experts"))
+    experts = kept.part("routed_experts").stored_bytes * 4 / 32
+    assert report["roofline.decode.weight_bytes"] == pytest.approx(read + experts, rel=1e-12)
+    assert work.group("routed_experts").weight_bytes == pytest.approx(experts, rel=0.01)
+
+
+# --- what must always hold -------------------------------------------------------------------------------------
+
+CHOICES = st.fixed_dictionaries(
+    {
+        "config": st.sampled_from(
+            ["llama-3.1-8b", "gpt-oss-20b", "gemma-3-27b", "qwen3-30b-a3b", "deepseek-v3", "llama-3.1-405b"]
+            + [m["config"] for m in LATER["models"]]
+        ),
+        "accelerator": st.sampled_from(accelerators()),
+        "tensor": st.sampled_from([1, 2, 4, 8]),
+        "pipeline": st.sampled_from([1, 2, 3]),
+        "expert_parallel": st.booleans(),
+        "weights": st.sampled_from(weight_types()),
+        "cache": st.sampled_from(["auto", *ELEMENTS]),
+        "context": st.integers(1, 200_000),
+        "output": st.integers(1, 20_000),
+        "concurrency": st.integers(1, 512),
+        "engine": st.sampled_from(["vllm", "sglang", "tensorrt-llm"]),
+        "memory_fraction": st.floats(0.3, 1),
+        "prefix_caching": st.booleans(),
+        "lora_slots": st.integers(0, 3),
+        "ttft_s": st.none() | st.floats(1e-4, 10),
+        "tpot_s": st.none() | st.floats(1e-4, 1),
+    }
+)
+
+
+def sized(choices):
+    choices = dict(choices)
+    return size(choices.pop("config"), **choices)
+
+
+@settings(max_examples=120, deadline=None)
+@given(CHOICES)
+def test_any_choice_gives_a_report_or_one_clear_refusal(choices):
+    try:
+        report = sized(choices)
+    except CalcError as error:
+        assert str(error) and "\n" not in str(error) and len(str(error)) < 700
+        return
+    values = json.loads(report.to_json(lines=True))
+    assert all(at(values, key) is not None or key in values["refused"] for key in KEYS)
+    total, ranks = report["weights.total_bytes"], report["weights.per_rank_bytes"]
+    gpus = choices["tensor"] * choices["pipeline"]
+    assert len(ranks) == gpus
+    assert sum(ranks) >= total * (1 - 1e-9)
+    assert max(ranks) >= total / gpus * (1 - 1e-9)
+    assert report["kv.bytes_per_token_per_rank"] >= report["kv.bytes_per_token"] / gpus * (1 - 1e-9)
+    assert report["kv.sequence_bytes.resident"] <= report["kv.sequence_bytes.uniform_pages"]
+    assert 0 <= report["capacity.limiting_rank"] < gpus
+    assert report["capacity.max_sequences"] >= 0
+    for floor in ("prefill", "decode"):
+        assert report[f"roofline.{floor}_floor_s"] > 0
+        assert report[f"roofline.{floor}_bound"] in ("memory", "arithmetic")
+    assert report["roofline.decode_floor_end_s"] >= report["roofline.decode_floor_s"]
+    for line in report.lines:
+        assert line.kind in KINDS and line.link and line.text
+        assert "nan" not in line.text and "inf" not in line.text.split()
+    text = " ".join(w.text for w in report.warnings)
+    assert not re.search(r"(?<![\d,.])1 (tokens|sequences|blocks|positions|GPUs|replicas)\b", text)
+    assert ".." not in text.replace("…", "")
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHOICES, st.floats(0.05, 0.3))
+def test_more_memory_never_holds_fewer_sequences(choices, more):
+    choices = choices | {"memory_fraction": min(choices["memory_fraction"], 0.65)}
+    try:
+        less = sized(choices)
+    except CalcError:
+        return
+    richer = sized(choices | {"memory_fraction": choices["memory_fraction"] + more})
+    assert richer["capacity.max_sequences"] >= less["capacity.max_sequences"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHOICES, st.integers(1, 50_000))
+def test_longer_sequences_are_larger_and_fewer(choices, longer):
+    try:
+        short = sized(choices)
+    except CalcError:
+        return
+    long = sized(choices | {"context": choices["context"] + longer})
+    assert long["kv.sequence_bytes.resident"] >= short["kv.sequence_bytes.resident"]
+    assert long["capacity.max_sequences"] <= short["capacity.max_sequences"]
+    assert long["roofline.prefill_floor_s"] >= short["roofline.prefill_floor_s"]
+    if choices["config"] not in [m["config"] for m in LATER["models"] if "llama4" in m["config"]["model_type"]]:
+        assert long["roofline.decode_floor_s"] >= short["roofline.decode_floor_s"]  # a new chunk begins empty
+
+
+@pytest.mark.parametrize("slug", catalogue())
+def test_every_model_of_the_catalogue_is_sized(slug):
+    report = size(slug, **BIG | {"tensor": smallest_ranks(slug)})
+    assert report.values["refused"] == {}
+    assert report["capacity.max_sequences"] > 0
+
+
+@pytest.mark.parametrize("slug", accelerators())
+def test_every_accelerator_is_sized_on(slug):
+    report = size("qwen3-0.6b", accelerator=slug)
+    assert report["capacity.max_sequences"] > 0
+    assert set(report.values["refused"]) <= {"cold_start.copy_weights_s"}  # a chip whose host link nobody prints
+
+
+# --- warnings --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "there", "absent"),
+    [
+        ("sparse-peak", {"config": "llama-3.1-8b"}, {"config": "llama-3.1-8b", "accelerator": "tpu-v5e"}),
+        ("kv-replication", {"config": "llama-3.1-8b", "tensor": 16}, {"config": "llama-3.1-8b", "tensor": 8}),
+        ("kv-replication", {"config": "deepseek-v3", "tensor": 8}, {"config": "llama-3.1-8b", "tensor": 1}),
+        ("window-convention", {"config": "gpt-oss-20b"}, {"config": "llama-3.1-8b"}),
+        ("cache-not-quantized", {"config": "llama-3.1-8b", "weights": "fp8"}, {"config": "llama-3.1-8b"}),
+        (
+            "weights-only",
+            {"config": "llama-3.1-8b", "weights": "int4"},
+            {"config": "llama-3.1-8b", "weights": "fp8"},
+        ),
+        ("does-not-fit", {"config": "llama-3.1-405b"}, {"config": "llama-3.1-8b"}),
+        ("too-many-sequences", {"config": "llama-3.1-8b", "concurrency": 5000}, {"config": "llama-3.1-8b"}),
+        ("longer-than-the-model", {"config": "qwen3-8b", "context": 60_000}, {"config": "qwen3-8b"}),
+        ("idle-gpus", {"config": "llama-3.1-8b", "tensor": 2, "count": 5}, {"config": "llama-3.1-8b", "count": 5}),
+        ("fraction-too-high", {"config": "llama-3.1-8b", "memory_fraction": 0.99}, {"config": "llama-3.1-8b"}),
+        ("lora-reserved", {"config": "llama-3.1-8b", "lora_slots": 8}, {"config": "llama-3.1-8b"}),
+        ("limit-below-floor", {"config": "llama-3.1-8b", "tpot_s": 1e-3}, {"config": "llama-3.1-8b", "tpot_s": 1}),
+        ("experts-all-resident", {"config": "mixtral-8x7b"}, {"config": "llama-3.1-8b"}),
+        ("pipeline-latency", {"config": "llama-3.1-8b", "pipeline": 2}, {"config": "llama-3.1-8b"}),
+    ],
+)
+def test_a_choice_that_misleads_is_named_and_others_are_not(code, there, absent):
+    assert code in {w.code for w in sized(there).warnings}
+    assert code not in {w.code for w in sized(absent).warnings}
+
+
+def test_units_and_the_engine_s_setting_are_always_named():
+    for engine in capacity.engines():
+        fraction = (
+            0.9 if capacity.memory_setting(engine).setting.startswith(("gpu", "--mem", "free", "cache")) else None
+        )
+        codes = {w.code for w in size("llama-3.1-8b", engine=engine, memory_fraction=fraction).warnings}
+        assert {"gb-gib", "memory-fraction"} <= codes
+
+
+def test_a_hybrid_s_enlarged_blocks_are_named():
+    hybrid = next(m["config"] for m in LATER["models"] if m["config"]["model_type"] == "qwen3_5_moe")
+    found = {w.code: w.text for w in size(hybrid).warnings}["hybrid-blocks"]
+    assert "1,056 positions" in found and "2 blocks" in found
+    off = {w.code: w.text for w in size(hybrid, prefix_caching=False).warnings}["hybrid-blocks"]
+    assert "1 block in each group" in off
+
+
+# --- inputs and outputs ----------------------------------------------------------------------------------------
+
+TINY = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "vocab_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "max_position_embeddings": 1 << 20,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+
+
+def test_a_model_may_be_a_slug_a_file_its_text_or_its_content(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(TINY))
+    ways = (TINY, path, str(path), path.read_text(), "\ufeff" + path.read_text(), path.read_bytes())
+    first, *others = (size(way).values for way in ways)
+    assert all(other | {"model": 0} == first | {"model": 0} for other in others)
+
+
+def test_a_quantization_file_beside_the_configuration_is_read(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    said = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(said))
+    beside = size(tmp_path / "config.json")
+    assert (beside["weights.scheme"], beside["kv.element"]) == ("FP8 W8A8, tensor scales", "fp8")
+    assert beside.assumptions["weights_from"] == "hf_quant_config.json"
+    for given_ in (said, json.dumps(said), tmp_path / "hf_quant_config.json"):
+        assert size(TINY, quantization_file=given_)["weights.total_bytes"] == beside["weights.total_bytes"]
+    with pytest.raises(ConfigError, match="says nothing of quantization"):
+        size(TINY, quantization_file={})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"accelerator": "h100"}, "did you mean h100-sxm"),
+        ({"tensor": 0}, "tensor is 0, wanted a whole number from 1"),
+        ({"tensor": True}, "tensor is True"),
+        ({"pipeline": 3}, "2 layers don't make 3 stages"),
+        ({"context": 0}, "context is 0"),
+        ({"context": 2.5}, "context is 2.5"),
+        ({"output": -1}, "output is -1"),
+        ({"concurrency": 10**9}, "concurrency is 1000000000"),
+        ({"count": 1, "tensor": 2}, "count is 1, but TP 2 needs 2 GPUs"),
+        ({"weights": "int3"}, "weights is 'int3', wanted one of auto, bf16"),
+        ({"weights": None}, "weights is None"),
+        ({"arithmetic": "fp4"}, "no peak for 'fp4'"),
+        ({"arithmetic": "fp2"}, "arithmetic is 'fp2'"),
+        ({"cache": "fp4"}, "unknown cache element type"),
+        ({"engine": "vlm"}, "did you mean vllm"),
+        ({"memory_fraction": 0}, "memory_fraction is 0"),
+        ({"memory_fraction": 1.2}, "memory_fraction is 1.2"),
+        ({"memory_fraction": math.nan}, "memory_fraction is nan"),
+        ({"acceptance": 1}, "acceptance is 1"),
+        ({"draft_tokens": 0}, "draft_tokens is 0"),
+        ({"lora_rank": 0}, "lora_rank is 0"),
+        ({"ttft_s": 0}, "ttft_s is 0"),
+        ({"reached": 1.5}, "reached is 1.5"),
+        ({"workspace_bytes": -1}, "workspace_bytes is -1"),
+        ({"prefix_caching": 1}, "prefix_caching is 1"),
+        ({"name": "<b>"}, "name is"),
+    ],
+)
+def test_an_impossible_choice_is_refused_by_its_name(change, says):
+    with pytest.raises(CalcError, match=re.escape(says)):
+        size(TINY, **change)
+
+
+@pytest.mark.parametrize("config", [None, 7, [], "", "lama-3.1-8b", "{", "[]", '{"model_type": "bert"}', b"\xff\xfe"])
+def test_what_is_no_model_is_refused(config):
+    with pytest.raises(CalcError):
+        size(config)
+
+
+def test_a_model_that_does_not_fit_is_no_error():
+    report = size("llama-3.1-405b", accelerator="l4")
+    assert report["capacity.max_sequences"] == 0
+    assert report["capacity.limiting_rank"] == 0
+    assert "no room is left" in report.line("capacity.pool_bytes").note
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def handle_starttag(self, tag, attrs):
+        self.seen |= {tag} | {name for name, _ in attrs}
+
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def test_pasted_text_cannot_act_as_markup():
+    for field, value in (("model_type", HOSTILE), ("hidden_size", HOSTILE), ("architectures", [HOSTILE])):
+        with pytest.raises(CalcError) as refusal:
+            size(TINY | {field: value})
+        assert "<" not in str(refusal.value)
+    report = size(TINY | {"_name_or_path": HOSTILE, "x" + HOSTILE: HOSTILE})
+    parser = Tags()
+    parser.feed(report._repr_html_())
+    assert parser.seen <= {"div", "p", "strong", "ul", "li", "table", "caption", "tbody", "tr", "th", "td"} | {
+        "class",
+        "title",
+    }
+    for text in (report.to_json(lines=True), report.to_csv(), report.to_markdown(), report.to_text()):
+        assert "<img" not in text
+
+
+def test_json_has_the_documented_keys():
+    values = json.loads(size("llama-3.1-8b").to_json())
+    for key in KEYS:
+        assert at(values, key) is not None
+    assert isinstance(values["weights"]["per_rank_bytes"], list)
+    page = (ROOT / "book" / "reference" / "api" / "worksheet.md").read_text(encoding="utf-8")
+    assert [key for key in KEYS if f"`{key}`" not in page] == []
+    listed = re.findall(r"^- (`.*?):", page, re.MULTILINE)
+    documented = {key for line in listed for key in re.findall(r"`([\w.]+)`", line)}
+    assert len(documented) > 60
+    models = ["llama-3.1-8b", "gpt-oss-20b", *(m["config"] for m in LATER["models"])]
+    known = {line.key for model in models for line in every(model).lines} | {"assumptions", "warnings", "refused"}
+    assert documented - known == set()
+
+
+def every(config):
+    return size(config, tensor=2, lora_slots=1, ttft_s=1, tpot_s=1)
+
+
+def test_assumptions_hold_every_choice_as_it_was_used():
+    import inspect
+
+    report = size("llama-3.1-8b")
+    taken = set(inspect.signature(size).parameters) - {"config", "name", "quantization_file"}
+    assert taken <= set(report.assumptions)
+    assert report.assumptions["memory_fraction"] == 0.92
+    assert report.assumptions["arithmetic"] == "bf16"
+    again = size("llama-3.1-8b", **{k: v for k, v in report.assumptions.items() if k in taken} | {"weights": "auto"})
+    assert again.values | {"assumptions": 0} == report.values | {"assumptions": 0}
+
+
+def test_csv_and_markdown_hold_every_line():
+    report = every("gpt-oss-20b")
+    rows = list(csv.DictReader(io.StringIO(report.to_csv())))
+    assert [row["key"] for row in rows] == [line.key for line in report.lines]
+    assert not any(cell[:1] in "=+-@" for row in rows for cell in row.values() if cell)
+    markdown = report.to_markdown()
+    assert markdown.count("\n| ") >= len(report.lines)
+    assert all(section.title in markdown for section in report.sections)
+
+
+def test_every_line_points_to_a_step_that_its_chapter_has():
+    for step, (page, title) in STEPS.items():
+        path = ROOT / "book" / f"{page}.ipynb"
+        if not path.is_file():
+            assert (ROOT / "book" / f"{page}.md").is_file()
+            continue
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        number = step.partition("#step-")[2]
+        assert f"### Step {number} · {title}" in text, step
+    with pytest.raises(CalcError, match="no step"):
+        link_of("nowhere#step-1")
+
+
+def test_each_key_is_used_once_and_each_kind_is_honest():
+    report = every("gpt-oss-20b")
+    keys = [line.key for line in report.lines]
+    assert len(keys) == len(set(keys))
+    for line in report.lines:
+        if line.kind == "published":
+            assert line.source, line.key
+    assert {line.kind for line in report.lines} == {"derived", "published", "assumed"}
+
+
+# --- logs ------------------------------------------------------------------------------------------------------
+
+LOG = """INFO 04-24 Model loading took 14.9889 GiB and 3.652170 seconds
+INFO 04-24 GPU KV cache size: 158,656 tokens
+INFO 04-24 Maximum concurrency for 32,768 tokens per request: 4.84x
+Available KV cache memory: 19.37 GiB"""
+
+
+def test_a_log_is_explained_line_by_line():
+    report = explain_log(LOG)
+    assert [(x.line, x.name) for x in report.lines] == [
+        (1, "weights"),
+        (2, "tokens"),
+        (3, "length"),
+        (3, "concurrency"),
+        (4, "available"),
+    ]
+    assert report.checks == ()
+    checked = explain_log(LOG, model=load("llama-3.1-8b"))
+    assert {c.name: c.verdict for c in checked.checks}["weights"] == "agrees"
+    assert checked.bytes_per_token == pytest.approx(131072, rel=0.001)
+    assert json.loads(checked.to_json())["lines"][0]["name"] == "weights"
+    assert "<script" not in explain_log(LOG + "\n<script>alert(1)</script>")._repr_html_()
+
+
+def test_every_number_that_the_reader_of_logs_knows_has_a_meaning():
+    from calc.capacity._log import PATTERNS
+
+    assert {name for name, _ in PATTERNS} == set(MEANINGS)
+    for _, _, step in MEANINGS.values():
+        link_of(step)
+
+
+def test_geometry_and_text_give_one_report():
+    text = json.dumps(TINY)
+    assert size(text)["kv.bytes_per_token"] == kv_cache.layout(ModelGeometry.from_config(TINY)).bytes_per_position
