@@ -169,8 +169,8 @@ def weights_on_rank(
 
     Split among tensor ranks: query heads, KV heads as long as there is more than one, heads of recurrent layers,
     the MLP's width, the vocabulary. Copied to each: norms, routers, indexers, what makes a latent, a KV head when
-    ranks exceed heads. The embedding is on the first stage, the output layer and the last norm on the last; tied, the matrix is on
-    both.
+    ranks exceed heads. The embedding is on the first stage, the output layer and the last norm on the last; tied, the
+    matrix is on both.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from calc import __version__
+import calc
 from calc.units import CalcError, parse
 from calc.worksheet import arithmetic_types, cache_types, size, weight_types
 
@@ -71,7 +71,7 @@ def parser() -> Parser:
         description="Sizes a deployment of a language model: memory, floors of time, adapters, cold start.",
         allow_abbrev=False,
     )
-    top.add_argument("--version", action="version", version=f"calc {__version__}")
+    top.add_argument("--version", action="version", version=f"calc {calc.__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _size(commands)
     _explain(commands)

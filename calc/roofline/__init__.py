@@ -31,11 +31,9 @@ from calc.roofline._floor import (
 from calc.roofline._layers import (
     attention_of,
     flop_of,
-    index_of,
     intensity_of,
     pairs_of,
     prefill_flop,
-    recurrent_of,
     share_touched,
 )
 from calc.roofline._machine import (
@@ -50,7 +48,7 @@ from calc.roofline._machine import (
     read_seconds,
 )
 from calc.roofline._panel import roofline_panel
-from calc.roofline._recurrent import delta_flop, index_flop, scan_flop
+from calc.roofline._recurrent import delta_flop, index_flop, index_of, recurrent_of, scan_flop
 from calc.roofline._spread import (
     all_reduce_seconds,
     break_even_all_reduce,

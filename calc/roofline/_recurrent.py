@@ -1,6 +1,12 @@
 """Arithmetic of layers that don't read every position: recurrent states, and the indexers of sparse attention."""
 
-from calc.units import dimensions
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from calc.models import ChunkAttention, GatedDeltaNet, IndexedLatentAttention, Mamba2, WindowAttention
+from calc.roofline._attention import positions_read
+from calc.units import CalcError, dimensions
 
 
 @dimensions("FLOP", value_heads="count", key_dim="count", value_dim="count", step_tokens="count")
@@ -131,3 +137,63 @@ def index_flop(*, index_heads, index_dim, positions):
     """
     index_flop = 2 * index_heads * index_dim * positions
     return index_flop
+
+
+# --- a model's layers ---------------------------------------------------------------------------
+
+
+def positions_kept(mixer: object, *, new: int, cached: int) -> tuple[int, int]:
+    """Positions in the cache that a step surely reads in one layer, and new ones that it writes for later.
+
+    The first new token reads itself and, in a window, one position less than the window of those before; in a chunk
+    what has begun of it; after an indexer what that picks. Which positions other new tokens read beyond is left out.
+    """
+    if isinstance(mixer, ChunkAttention):
+        return cached % mixer.window, min(new, mixer.window)
+    if isinstance(mixer, WindowAttention):
+        return min(cached, mixer.window - 1), min(new, mixer.window)
+    if isinstance(mixer, IndexedLatentAttention):
+        return min(cached, mixer.picked - 1), new
+    return cached, new
+
+
+def recurrent_of(mixer: object, *, new: int) -> tuple[Callable, dict]:
+    """The formula of one recurrent layer's work on its state for new tokens of a sequence, and its arguments.
+
+    Parameters
+    ----------
+    mixer : GatedDeltaNet or Mamba2
+        A layer kind of `ModelGeometry.kinds`, or a rank's share of it.
+    new : int
+        New tokens.
+
+    Returns
+    -------
+    tuple of (callable, dict)
+        Call as ``function(**arguments)``, or pass both to `calc.working.working`.
+
+    Raises
+    ------
+    CalcError
+        If this kind of layer is another.
+
+    Examples
+    --------
+    >>> from calc.models import Mamba2
+    >>> layer = Mamba2(heads=64, head_dim=64, groups=8, state_dim=128, conv_kernel=4)
+    >>> recurrent_of(layer, new=1)[0].__name__
+    'scan_flop'
+    """
+    if isinstance(mixer, GatedDeltaNet):
+        sizes = {"value_heads": mixer.value_heads, "key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
+        return delta_flop, sizes | {"step_tokens": new}
+    if isinstance(mixer, Mamba2):
+        sizes = {"heads": mixer.heads, "head_dim": mixer.head_dim, "state_dim": mixer.state_dim}
+        return scan_flop, sizes | {"step_tokens": new}
+    raise CalcError(f"the work of a layer of type {type(mixer).__name__} is not counted")
+
+
+def index_of(mixer: IndexedLatentAttention, *, new: int, cached: int) -> tuple[Callable, dict]:
+    """The formula of an indexer's scores for new tokens of a sequence, and its arguments: it sees all positions."""
+    sizes = {"index_heads": mixer.index_heads, "index_dim": mixer.index_dim}
+    return index_flop, sizes | {"positions": positions_read(new=new, cached=cached)}

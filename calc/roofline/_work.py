@@ -15,14 +15,12 @@ from calc.roofline._layers import (
     attention_of,
     expansion_of,
     held_on_rank,
-    index_of,
     pairs_of,
-    positions_kept,
     query_and_output,
-    recurrent_of,
     touched,
 )
 from calc.roofline._machine import intensity, matmul_flop
+from calc.roofline._recurrent import index_of, positions_kept, recurrent_of
 from calc.roofline._spread import message_bytes, ring_bytes
 from calc.units import CalcError, format_bytes, format_decimal, plain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
-from calc import __version__
+import calc
 from calc.units import UNITS, counted
 from calc.worksheet import _memory, _service, _time
 from calc.worksheet._choices import AUTO, Choices, choose
@@ -160,7 +160,7 @@ def _title(c: Choices) -> str:
 
 def _about(c: Choices) -> dict[str, Any]:
     return {
-        "calc": __version__,
+        "calc": calc.__version__,
         "model": {
             "name": c.model.name,
             "architecture": c.model.architecture,
