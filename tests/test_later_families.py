@@ -2,13 +2,17 @@
 
 import copy
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from calc import capacity, kv_cache
+from calc.adapters import sites
 from calc.models import ConfigError, ModelGeometry, RecurrentState, UnsupportedArchitecture
+from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import count, indexer_parameters
+from calc.quantization import matrices, rank_bytes
 from calc.units import CalcError
 
 FIXTURE = json.loads((Path(__file__).parent / "fixtures" / "later_families.json").read_text())
@@ -61,11 +65,9 @@ def test_cache_equals_what_vllm_allocates(model, row):
     ("model", "row"), HELD, ids=[f"{m['name']}-{r['ranks']}-{r['element']}-{r['prefix_caching']}" for m, r in HELD]
 )
 def test_pool_equals_what_vllm_prints(model, row):
-    kinds = {kind[0] for kind in row["kinds"]}
-    blocks = {"state:gdn_attn": 2, "state:mamba2": 3} if row["prefix_caching"] else {}
-    held = max(blocks.get(kind, 1) for kind in kinds)
     geometry = ModelGeometry.from_config(model["config"])
-    pool = capacity.pool(geometry, element=row["element"], ranks=row["ranks"], state_blocks=held)
+    layout = {"element": row["element"], "ranks": row["ranks"], "prefix_caching": row["prefix_caching"]}
+    pool = capacity.pool(geometry, **layout)
     shown = capacity.printed(
         pool, memory_bytes=row["for_memory"], length=LENGTH, in_flight=2 * FIXTURE["max_num_batched_tokens"]
     )
@@ -184,3 +186,68 @@ def test_what_is_not_known_is_refused_by_name(family, fields, message):
 def test_a_contradiction_names_its_field(family, fields, message):
     with pytest.raises(ConfigError, match=message):
         ModelGeometry.from_config(changed(family, **fields))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m["name"])
+def test_every_large_matrix_is_known_by_its_place(model):
+    """What adapters and quantization work on; left over are norms, decays, convolutions, biases, routers."""
+    geometry = ModelGeometry.from_config(model["config"])
+    inside = Counter()
+    for matrix in matrices(geometry):
+        inside[matrix.group] += matrix.parameters
+    for group, total in count(geometry).groups.items():
+        if group in ("router", "norms"):
+            continue
+        small = 0.04 if group == "indexer" else 0.001  # an indexer's weights for its heads are like a router
+        assert (1 - small) * total <= inside[group] <= total, group
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m["name"])
+def test_ranks_hold_all_of_a_later_family_and_stored_bytes_follow(model):
+    geometry = ModelGeometry.from_config(model["config"])
+    for ranks in (1, 2, 4, 8):
+        try:
+            held = weights_on_rank(geometry, Parallel(tensor=ranks)).groups
+        except CalcError:
+            continue
+        whole = count(geometry).groups
+        for group, total in whole.items():
+            copied = group in ("norms", "router", "indexer", "attention")  # of the last what makes the latent
+            assert held[group] * ranks >= total
+            assert held[group] * ranks <= total * (ranks if copied else 1.25)
+        bytes_there = rank_bytes(geometry, Parallel(tensor=ranks), "bf16")
+        assert bytes_there == {group: 2 * size for group, size in held.items()}
+        narrow = rank_bytes(geometry, Parallel(tensor=ranks), "fp8-channel")
+        assert sum(narrow.values()) < sum(bytes_there.values())
+
+
+@pytest.mark.parametrize(
+    ("family", "path", "widths"),
+    [
+        ("qwen3_5_moe", "model.layers.0.linear_attn.in_proj_qkv", (2048, 8192)),
+        ("qwen3_5_moe", "model.layers.0.linear_attn.in_proj_b", (2048, 32)),
+        ("qwen3_5_moe", "model.layers.3.self_attn.q_proj", (2048, 8192)),
+        ("qwen3_5_moe", "model.layers.0.mlp.shared_expert.down_proj", (512, 2048)),
+        ("llama4", "model.layers.0.feed_forward.shared_expert.gate_proj", (5120, 8192)),
+        ("gemma4", "model.layers.0.experts.gate_up_proj", (2816, 1408)),
+        ("gemma4", "model.layers.0.mlp.down_proj", (2112, 2816)),
+        ("deepseek_v32", "model.layers.0.self_attn.indexer.wq_b", (1536, 8192)),
+    ],
+)
+def test_names_and_shapes_are_those_of_transformers(family, path, widths):
+    site = {s.path: s for s in sites(ModelGeometry.from_config(BY_TYPE[family]))}[path]
+    assert (site.input_dim, site.output_dim) == widths
+
+
+def test_keys_that_are_values_have_no_projection_of_their_own():
+    paths = {s.path for s in sites(ModelGeometry.from_config(BY_TYPE["gemma4"]))}
+    assert "model.layers.4.self_attn.v_proj" in paths
+    assert "model.layers.5.self_attn.v_proj" not in paths
+
+
+def test_state_blocks_follow_from_the_kind_of_layer():
+    for family, cached in (("qwen3_5_moe", 2), ("nemotron_h", 3)):
+        geometry = ModelGeometry.from_config(BY_TYPE[family])
+        assert capacity.pool(geometry).state_blocks == cached
+        assert capacity.pool(geometry, prefix_caching=False).state_blocks == 1
+        assert capacity.pool(geometry, state_blocks=5).state_blocks == 5
