@@ -128,8 +128,8 @@ def _marked(here: CaseSummary, guess: str) -> str:
 
 
 _LEFT_OUT = (
-    "Excess is time beyond fast requests of about the same length and time. Not shown are requests below 70 ms: they are "
-    "the fast ones here, whatever the limit says. The long prompt itself has no fast request of its length to be "
-    "compared with. Numbers in brackets are the range: over repeats for medians and slowest, over slow requests for the "
-    "rest. One machine with two cores: times of some tens of milliseconds can be its own noise."
+    "Excess is time beyond fast requests of about the same length and time. Not shown are requests below 70 ms: they "
+    "are the fast ones here, whatever the limit says. The long prompt itself has no fast request of its length to be "
+    "compared with. Numbers in brackets are the range: over repeats for medians and slowest, over slow requests for "
+    "the rest. One machine with two cores: times of some tens of milliseconds can be its own noise."
 )
