@@ -66,7 +66,7 @@ def tail_panel(*, case: int, slow_ms: float, guess: str) -> Panel:
         Row("All messages at once", _at_once(slow), "measured"),
         Row("Answers of one token", str(sum(one.output_tokens == 1 for one in slow)), "measured"),
     )
-    return Panel(rows, _working(slow), f"{_seen(slow, compared)} {_marked(here, guess)}", _LEFT_OUT)
+    return Panel(rows, _working(slow), _meaning(here, slow, compared, guess), _LEFT_OUT)
 
 
 def _more(name: str, compared: list[SlowRequest]) -> str:
@@ -109,22 +109,23 @@ def _working(slow: list[SlowRequest]) -> tuple[str, ...]:
     return (f"The slowest request, {format_seconds(one.ttft_s)} to the first token:", unclocked.text)
 
 
-def _seen(slow: list[SlowRequest], compared: list[SlowRequest]) -> str:
+def _meaning(here: CaseSummary, slow: list[SlowRequest], compared: list[SlowRequest], guess: str) -> str:
+    """What is seen; what it comes from only after the reader has said what they think."""
     if not slow:
-        return "No request is slow by this limit, so there is nothing to explain."
-    if not compared:
-        return "No fast request is like the slow ones, so there is nothing to compare them with."
-    labels = Counter(one.labels[0] for one in compared)
-    told = ", ".join(f"{FINDINGS[label]} ({count})" for label, count in labels.most_common())
-    return f"Where most of the difference lies, by number of slow requests: {told}."
-
-
-def _marked(here: CaseSummary, guess: str) -> str:
+        seen = "No request is slow by this limit, so there is nothing to explain."
+    elif not compared:
+        seen = "No fast request is like the slow ones, so there is nothing to compare them with."
+    elif guess == NOT_YET:
+        seen = "Which excess is large, and what did the engine do meanwhile?"
+    else:
+        labels = Counter(one.labels[0] for one in compared)
+        told = ", ".join(f"{FINDINGS[label]} ({count})" for label, count in labels.most_common())
+        seen = f"Where most of the difference lies, by number of slow requests: {told}."
     if guess == NOT_YET:
-        return "Name a cause, and it is marked."
+        return f"{seen} Name a cause, and it is marked."
     if guess == here.name:
-        return f"Right: this is “{here.name}”."
-    return f"Not “{guess}”: this is “{here.name}”. Which row of the table rules your answer out?"
+        return f"Right: this is “{here.name}”. {seen}"
+    return f"Not “{guess}”: this is “{here.name}”. Which row rules your answer out? {seen}"
 
 
 _LEFT_OUT = (
