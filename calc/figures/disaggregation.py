@@ -66,7 +66,7 @@ def two_servers(
         axis.plot(percent, apart, color=ORANGE)
         axis.plot(percent, pooled, color=BLUE)
         if crossing is not None:
-            axis.axvline(100 * crossing, color=GREY, lw=0.9, ls=(0, (4, 3)))
+            axis.axvline(100 * crossing, ymax=0.78, color=GREY, lw=0.9, ls=(0, (4, 3)))
             left = crossing > 0.5
             axis.text(100 * crossing + (-2 if left else 2), 0.011, f"{significant(100 * crossing, 2)}%", va="bottom",
                       ha="right" if left else "left")  # fmt: skip
@@ -74,12 +74,13 @@ def two_servers(
         axis.set(yscale="log", ylim=(0.01, 30), xlim=(0, 100), xlabel="busy, %")
         if not place:
             axis.set_ylabel("wait, in a job's own times")
-            axis.set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
         axis.minorticks_off()
         axis.text(0.04, 0.97, "a server for each kind", color=ORANGE, weight="bold", va="top", transform=axis.transAxes)
         axis.text(0.04, 0.88, "one line for both", color=BLUE, weight="bold", va="top", transform=axis.transAxes)
         where = "never" if crossing is None else f"from {significant(100 * crossing, 2)}% on"
         told.append(f"{title}: a server for each kind waits less {where}")
+    axes[0].set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+    axes[0].minorticks_off()
     return picture(
         figure,
         alt=f"Mean wait over load on a logarithmic scale. {'; '.join(told)}.",
@@ -110,8 +111,12 @@ def qualified(
         axes.plot(loads, values, color=color, marker=marker, ms=3.5, label=name)
     top = 1.08 * max(bound)
     if crossing is not None:
-        axes.axvline(crossing, color=GREY, lw=0.9, ls=(0, (4, 3)))
-        axes.text(crossing, 0.01 * top, f" level at {significant(crossing, 3)}/s", va="bottom", color=INK)
+        axes.axvline(crossing, ymax=0.58, color=GREY, lw=0.9, ls=(0, (4, 3)))
+        left = crossing > (min(loads) + max(loads)) / 2  # where the text has room
+        place = crossing + (-0.01 if left else 0.01) * max(loads)
+        axes.text(
+            place, 0.015 * top, f"level at {significant(crossing, 3)}/s", ha="right" if left else "left", color=INK
+        )
     names = [*zip(lines, (BLUE, ORANGE, GREY), strict=False), ("if every request qualified", GREY)]
     for line, (name, color) in enumerate(names):
         weight = "bold" if line < len(lines) else "normal"

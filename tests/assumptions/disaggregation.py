@@ -41,7 +41,7 @@ def fleets(draw: st.DrawFn) -> dict[str, Any]:
         "token_budgets": draw(st.sampled_from([[256, 512, 1024], [128], [2048, 512], [512, 8192]])),
         "nic_gbit_per_gpu": draw(st.sampled_from([10, 25, 100, 400, 800])),
         "wire_efficiency": draw(st.floats(0.3, 1)),
-        "descriptor_us": draw(st.one_of(st.sampled_from([0, 1, 10]), st.floats(0, 10))),
+        "descriptor_us": draw(st.one_of(st.sampled_from([0, 1, 10]), st.floats(0.01, 10))),
         "block_tokens": draw(st.sampled_from([1, 16, 64, 256])),
         "control_ms": draw(st.sampled_from([0, 5, 50, 200])),
         "layer_by_layer": draw(st.booleans()),
