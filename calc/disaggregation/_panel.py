@@ -19,7 +19,7 @@ from calc.units import CalcError, counted, format_count, format_seconds, signifi
 from calc.working import working
 from calc.workload import arrivals
 
-REQUESTS = 600
+REQUESTS = 360
 SEEDS = 1, 2  # of the lengths and of the arrivals
 BUDGETS = 256, 512, 1024, 16384  # the last one cuts no prompt
 HOUR = 3600
