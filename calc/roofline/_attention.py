@@ -114,9 +114,10 @@ def chunk_positions_read(*, new, cached, window):
     >>> chunk_positions_read(new=1, cached=8191, window=8192), chunk_positions_read(new=1, cached=8192, window=8192)
     (8192, 1)
     """
-    begun = cached % window  # positions of the current chunk that are there already
-    chunks, rest = (begun + new) // window, (begun + new) % window
-    chunk_positions_read = (chunks * window * (window + 1) + rest * (rest + 1) - begun * (begun + 1)) / 2
+    begun = cached - cached // window * window
+    filled = (begun + new) // window
+    last = begun + new - filled * window
+    chunk_positions_read = (filled * window * (window + 1) + last * (last + 1) - begun * (begun + 1)) / 2
     return chunk_positions_read
 
 
