@@ -163,6 +163,9 @@ def test_the_fewest_replicas_meet_the_limit_and_one_fewer_does_not(cold, warm, s
 def test_no_number_of_replicas_helps_where_an_idle_one_is_late():
     parts = {"cold_s": [0.5], "warm_s": [0.1], "warm_share": 0.5, "fixed_s": 0, "jitter_s": 0, "limit_s": 0.3}
     assert q.fewest_replicas(arrival_rate=1, target_share=0.9, **parts) is None
+    cold, warm = [0.5, *[0.1] * 9], [0.1] * 10  # exactly 95% in time: any wait is one too many, rounding or not
+    tie = parts | {"cold_s": cold, "warm_s": warm}
+    assert q.fewest_replicas(arrival_rate=1, target_share=0.95, **tie) is None
 
 
 PANEL = {
@@ -192,6 +195,8 @@ def test_panel_says_what_its_numbers_show():
     assert text_of(crowded, "Mean wait") == "grows without end" and "no steady value" in crowded.meaning
     hopeless = q.first_token_panel(**PANEL | {"limit_ms": 125})
     assert text_of(hopeless, "Fewest replicas") == "none" and "no number of replicas helps" in hopeless.meaning
+    tie = q.first_token_panel(**PANEL | {"limit_ms": 250})  # 95% of the prompts take 250 ms or less, alone
+    assert text_of(tie, "Fewest replicas") == "none" and "5% of the prompts or more" in tie.meaning
 
 
 def test_panel_refuses_what_is_no_percentage():

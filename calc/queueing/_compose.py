@@ -12,6 +12,7 @@ from calc.queueing._budget import assumed_seconds
 from calc.queueing._checks import Unstable, probability
 from calc.queueing._distribution import (
     MOST_CELLS,
+    NEGLIGIBLE,
     Distribution,
     exponential_times,
     in_sum,
@@ -236,7 +237,7 @@ def fewest_replicas(*, arrival_rate: float, limit_s: float, target_share: float,
     Returns
     -------
     int or None
-        None where even an idle replica misses too often.
+        None where even an idle replica misses too often, or just often enough to leave no room for a wait.
 
     Raises
     ------
@@ -259,7 +260,7 @@ def fewest_replicas(*, arrival_rate: float, limit_s: float, target_share: float,
         return made.every.within(limit_s) >= target_share
 
     idle = compose(arrival_rate=0, limit_s=limit_s, **replica)
-    if idle.every.within(limit_s) <= target_share:
+    if idle.every.within(limit_s) <= target_share + NEGLIGIBLE:  # no room for a wait, whatever rounding says
         return None
     mean = (1 - replica["warm_share"]) * sum(replica["cold_s"]) / len(replica["cold_s"])
     mean += replica["warm_share"] * sum(replica["warm_s"]) / len(replica["warm_s"])

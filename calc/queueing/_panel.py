@@ -115,7 +115,7 @@ def _waits(replica: Composed, mean: float, limit_s: float) -> list[Row]:
 def _meaning(met: float, needed: int | None, replicas: int, service: Service, each: float) -> str:
     if needed is None:
         return (
-            f"Even an idle replica is too slow for more than {100 - TARGET}% of the prompts: no number of replicas "
+            f"Even an idle replica is too slow for {100 - TARGET}% of the prompts or more: no number of replicas "
             "helps. Use more GPUs for each, shorter prompts, or a longer limit."
         )
     if each * service.mean_s >= 1:
