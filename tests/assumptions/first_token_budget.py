@@ -86,7 +86,34 @@ def what_breaks_first(run: Run) -> None:
     """No end comes before the one that is named, and the verdict on more load is that of the simulation."""
     n = run.namespace
     assert all(n["growths"][n["first_to_break"]] <= growth for growth in n["growths"].values())
+    if "the limit" in n["growths"]:  # a replica is late before it can't keep up, and in time until then
+        factor, served = n["growths"]["the limit"], n["served"]
+        assert factor < n["growths"]["arithmetic"]
+        at_end = served(n["chosen"], n["best"].replicas, rate=factor * n["requests_per_s"])
+        assert at_end.inside.mean >= n["target_percent"] / 100
     assert ("the promise still holds" in run.prose) == (n["grown"].inside.low >= n["target_percent"] / 100)
+
+
+def every_design_can_keep_up(run: Run) -> None:
+    """No share of a queue without an end is shown: prompts and output tokens leave each replica time to spare."""
+    n = run.namespace
+    assert all(r.rate * r.shape.work_s < 1 for r in n["runs"])
+    assert n["arithmetic"] > n["replica"].utilization
+
+
+def requests_in_progress_hold_what_is_simulated(run: Run) -> None:
+    """What one in progress holds, from the requests themselves: at each moment of its decoding, prompt and output."""
+    n = run.namespace
+    moments = sum(output for _, _, output, _ in n["drawn"])
+    output_held = sum(output * (output + 1) / 2 for _, _, output, _ in n["drawn"]) / moments
+    prompt_held = sum(prompt for prompt, *_ in n["drawn"]) / len(n["drawn"])
+    assert abs(n["held_by_one"] - prompt_held - output_held) <= 1
+
+
+def proof_of_a_percentile(run: Run) -> None:
+    """With none late, 0.99 to the n is at most 5%."""
+    fewest = next(n for n in range(1, 1000) if 0.99**n <= 0.05)
+    assert f"with 95% confidence that 99% are in time\ntakes {fewest} independent requests" in run.prose
 
 
 def backlog_doubles(run: Run) -> None:
@@ -130,6 +157,9 @@ ALTERED = Altered(
         spread_of_the_lengths,
         the_mixture_lies_between,
         what_breaks_first,
+        every_design_can_keep_up,
+        requests_in_progress_hold_what_is_simulated,
+        proof_of_a_percentile,
         backlog_doubles,
     ),
 )

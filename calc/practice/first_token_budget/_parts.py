@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from types import SimpleNamespace as Numbers
 
 from calc import queueing as q
@@ -123,7 +124,7 @@ fits = Problem(
         f"{n.limit - n.fixed} ms are left, enough for {significant(_fits(n, hit_share=0))} computed tokens.",
         working(q.prompt_that_fits, limit_s=n.limit / 1000, fixed_s=n.fixed / 1000, prefill_rate=n.rate,
                 hit_share=n.hit / 100),
-        f"That is {significant(_fits(n), 4)}, or exactly {_fits(n):,.6g}.",
+        f"The prompt may have {floor(_fits(n) + 1e-6):,} tokens.",
     ],
 )  # fmt: skip
 
