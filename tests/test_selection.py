@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 
@@ -20,7 +21,7 @@ from calc.sources import load_json
 from calc.units import CalcError
 
 TABLE = load_json("engines.json")
-GPUS = [s for s in hardware.accelerators() if s != "tpu-v5e"]
+GPUS = list(load_json("quantization.json")["capability"])
 
 
 # --- the table -----------------------------------------------------------------------------------------------
@@ -90,12 +91,18 @@ def test_some_cells_are_what_their_source_says():
     pair = "adapters + speculative"
     assert [value("sglang", "pairs", pair, method=m) for m in ("n-gram", "eagle-3")] == ["yes", "no"]
     assert value("transformers", "structured", "json schema") == "no"
+    assert value("llama.cpp", "api", "completions") == "yes"  # tools/server/README.md, POST /v1/completions
+    assert value("sglang", "pairs", "structured + speculative", method="eagle-3") == "unknown"  # a bug is open
     assert selection.status("tgi") and selection.status("vllm") is None
     on = hardware.accelerator
     assert selection.hardware_cell("tensorrt-llm", on("mi300x")).value == "no"
     assert selection.hardware_cell("lmdeploy", on("b200-sxm")).value == "unknown"
     assert selection.quantization_cell("sglang", "fp8-tensor", on("h100-sxm")).value == "yes"
     assert selection.quantization_cell("sglang", "nvfp4", on("h100-sxm")).value == "no"
+    channel = [selection.quantization_cell("sglang", "fp8-channel", on(s)) for s in ("a100-80gb-sxm", "l4", "h100-sxm")]
+    assert [c.value for c in channel] == ["unknown", "yes", "yes"] and "fp8_gemm_kernel" in channel[1].source
+    blackwell = selection.hardware_cell("vllm", on("b200-sxm"))
+    assert blackwell.value == "yes" and "12.0" in blackwell.source  # the matrix of features ends at Hopper
     assert selection.quantization_cell("sglang", "nvfp4", on("mi300x")).value == "yes"
     assert selection.quantization_cell("lmdeploy", "awq-int4-g128", on("h100-sxm")).value == "unknown"
     assert selection.quantization_cell("lmdeploy", "int4-g128", on("h100-sxm")).value == "yes"
@@ -351,9 +358,12 @@ def test_the_decision_takes_the_cheaper_and_its_ties_are_ties(one, two, demand):
     tie = found.other_machines * found.price_to_tie + found.other.upkeep_month / 730
     assert tie == pytest.approx(found.chosen_hour, abs=1e-9)
     assert found.price_to_tie <= found.other.price_hour * (1 + 1e-9)
-    if math.isfinite(found.rate_to_tie):
-        divisible = demand / found.other.busy_share / found.rate_to_tie * found.other.price_hour
-        assert divisible + found.other.upkeep_month / 730 == pytest.approx(found.chosen_hour)
+    faster = lambda by: replace(found.other, good_rate=found.rate_to_tie * by).fleet(demand)[1]  # noqa: E731
+    if math.isfinite(found.rate_to_tie):  # whole machines: a little faster ties, a little slower doesn't
+        assert faster(1 + 1e-6) <= found.chosen_hour * (1 + 1e-9)
+        assert faster(1 - 1e-6) > found.chosen_hour * (1 - 1e-9)
+    else:
+        assert replace(found.other, good_rate=1e12).fleet(demand)[1] > found.chosen_hour * (1 - 1e-9)
     if found.demand_to_tie:
         hours = [
             found.demand_to_tie * 3600 / 1e6 * c.cost_per_million + c.upkeep_month / 730
@@ -362,6 +372,30 @@ def test_the_decision_takes_the_cheaper_and_its_ties_are_ties(one, two, demand):
         assert hours[0] == pytest.approx(hours[1])
     if found.payback_hours:
         assert found.payback_hours * (found.other_hour - found.chosen_hour) == pytest.approx(100)
+
+
+def test_a_flip_counts_whole_machines():
+    """34 machines against 42: at 35.3 tokens/s, where machines would tie if they were divisible, 29 still cost more."""
+    fast = selection.Candidate(name="A", good_rate=29.79, price_hour=0.1, busy_share=0.4, upkeep_month=2500)
+    plain = selection.Candidate(name="B", good_rate=24.097, price_hour=0.1, busy_share=0.4, upkeep_month=1500)
+    found = selection.decide(fast, plain, demand=400)
+    assert (found.chosen.name, found.chosen_machines, found.other_machines) == ("B", 42, 34)
+    assert replace(fast, good_rate=35.34).fleet(400)[1] > found.chosen_hour
+    assert found.rate_to_tie == pytest.approx(400 / (0.4 * 28))
+    assert selection.affordable(fast, found.chosen_hour) == 28
+
+
+@given(st.floats(0.1, 1e5), prices)
+def test_bought_tokens_cost_their_price(demand, price):
+    assert selection.bought_cost(demand=demand, target_cost=price) / (3600 * demand) * 1e6 == pytest.approx(price)
+
+
+@given(rates, prices, shares, st.floats(0, 5000), st.floats(0.01, 1000))
+def test_an_hour_pays_for_so_many_machines_and_not_one_more(rate, price, busy, upkeep, hour):
+    machine = selection.Candidate(name="a", good_rate=rate, price_hour=price, busy_share=busy, upkeep_month=upkeep)
+    count = selection.affordable(machine, hour)
+    assert not count or count * price + upkeep / 730 <= hour * (1 + 1e-6)
+    assert (count + 1) * price + upkeep / 730 > hour * (1 - 1e-6)
 
 
 @pytest.mark.parametrize("wrong", [{"busy_share": 1.2}, {"busy_share": 0}, {"good_rate": 0}, {"price_hour": -1}])

@@ -6,10 +6,11 @@ engines, `_formulas` and `_choice` turn good tokens into money and name what wou
 """
 
 from calc.selection._agreement import Agreement, agreement, first_divergence, share_interval
-from calc.selection._choice import MONTH_HOURS, Candidate, Decision, decide
+from calc.selection._choice import MONTH_HOURS, Candidate, Decision, affordable, decide
 from calc.selection._filter import NOTHING, Needs, Verdict, screen
 from calc.selection._formulas import (
     agreement_bound,
+    bought_cost,
     break_even_busy_share,
     break_even_demand,
     break_even_price_ratio,
@@ -54,9 +55,11 @@ __all__ = [
     "Needs",
     "Served",
     "Verdict",
+    "affordable",
     "agreement",
     "agreement_bound",
     "answers_of",
+    "bought_cost",
     "break_even_busy_share",
     "break_even_demand",
     "break_even_price_ratio",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import floor
 
 from calc.selection._formulas import (
     break_even_demand,
@@ -78,14 +79,15 @@ class Decision:
     chosen_hour, other_hour : float
         Cost of an hour, upkeep included.
     rate_to_tie : float
-        Good tokens a second of the other's machine at which its fleet would cost as much, machines divisible;
-        infinite where its upkeep alone costs more.
+        Good tokens a second of the other's machine from which on its fleet costs no more, whole machines;
+        infinite where its upkeep and one machine cost more already.
     price_to_tie : float
         Price of the other's machine at which its fleet would cost as much; below 0 where none does.
     ratio : float
         The chosen one's good tokens for each of the other's.
     demand_to_tie : float or None
-        Good tokens a second at which both cost the same; None where one is cheaper in tokens and in upkeep.
+        Good tokens a second at which both cost the same, machines divisible: whole ones flip back and forth near it.
+        None where one is cheaper in tokens and in upkeep.
     payback_hours : float or None
         Hours until a change to the chosen one has paid; None where nothing is saved.
     """
@@ -138,7 +140,7 @@ def decide(first: Candidate, second: Candidate, *, demand: float, switch_cost: f
     chosen, other = (first, second) if c1 <= c2 else (second, first)
     (chosen_n, chosen_c), (other_n, other_c) = ((n1, c1), (n2, c2)) if c1 <= c2 else ((n2, c2), (n1, c1))
     room = chosen_c - other.upkeep_month / MONTH_HOURS  # what the other's machines may cost
-    needed = demand / other.busy_share
+    paid = affordable(other, chosen_c)
     saved = other_c - chosen_c
     return Decision(
         chosen=chosen,
@@ -147,12 +149,35 @@ def decide(first: Candidate, second: Candidate, *, demand: float, switch_cost: f
         other_machines=other_n,
         chosen_hour=chosen_c,
         other_hour=other_c,
-        rate_to_tie=needed * other.price_hour / room if room > 0 else float("inf"),
+        rate_to_tie=demand / (other.busy_share * paid) if paid else float("inf"),
         price_to_tie=room / other_n,
         ratio=break_even_price_ratio(first_good_rate=chosen.good_rate, second_good_rate=other.good_rate),
         demand_to_tie=_demand_to_tie(first, second),
         payback_hours=payback_hours(switch_cost=switch_cost, saved_hour=saved) if saved > 0 else None,
     )
+
+
+def affordable(candidate: Candidate, hour: float) -> int:
+    """Whole machines that an hour's money pays for, after the upkeep.
+
+    Parameters
+    ----------
+    candidate : Candidate
+    hour : float
+        Money for an hour.
+
+    Returns
+    -------
+    int
+        0 where the upkeep takes it all.
+
+    Examples
+    --------
+    >>> affordable(Candidate(name="A", good_rate=1000, price_hour=4, busy_share=0.5, upkeep_month=7300), 23)
+    3
+    """
+    left = hour - candidate.upkeep_month / MONTH_HOURS
+    return max(0, floor(left / candidate.price_hour * (1 + 1e-12) + 1e-9))
 
 
 def _demand_to_tie(first: Candidate, second: Candidate) -> float | None:

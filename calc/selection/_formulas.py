@@ -346,6 +346,40 @@ def fleet_cost(*, machines, price_hour, upkeep_month, month_hours):
     return fleet_cost
 
 
+@dimensions("", demand="1/second", target_cost="")
+def bought_cost(*, demand, target_cost):
+    """What a demand costs in an hour if every good token is bought elsewhere.
+
+    Parameters
+    ----------
+    demand : float
+        Good tokens a second, averaged over the month.
+    target_cost : float
+        The price elsewhere, for a million tokens.
+
+    Returns
+    -------
+    float
+        In the currency of the price, for an hour.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not finite.
+
+    Notes
+    -----
+    Output tokens only, and no upkeep: whoever sells them keeps the engine running.
+
+    Examples
+    --------
+    >>> bought_cost(demand=2500, target_cost=2)
+    18.0
+    """
+    bought_cost = 3600 * demand * target_cost / 1e6
+    return bought_cost
+
+
 @dimensions("", switch_cost="", saved_hour=">0")
 def payback_hours(*, switch_cost, saved_hour):
     """Hours until a change has paid for itself.

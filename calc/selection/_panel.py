@@ -98,6 +98,7 @@ def _asked(needs: Needs) -> str:
 
 
 _LEFT_OUT = (
-    "Whether it is fast, whether the answers are right, and whether three features work together. A version later or "
-    "earlier may differ in any cell. A license of the weights is another matter than that of the engine."
+    "Whether the model fits, whether it is fast, whether the answers are right, and whether three features work "
+    "together. A version later or earlier may differ in any cell. A license of the weights is another matter than that "
+    "of the engine."
 )
