@@ -70,6 +70,7 @@ def length(path: list[Phase], **changed: float) -> float:
 def test_total_and_slack_are_those_of_the_paths(phases):
     found, paths = startup.schedule(phases), all_paths(phases)
     assert found.total_s == max(map(length, paths))
+    assert startup.longest_path(sorted(phases, key=lambda phase: phase.name)) == found.total_s  # names are in order
     for timed in found.phases:
         through = max(length(path) for path in paths if any(phase.name == timed.name for phase in path))
         assert timed.slack_s == pytest.approx(found.total_s - through)
@@ -217,6 +218,12 @@ def test_ranks_that_read_everything_read_it_once_each():
     assert [hop.seconds for hop in streamed] == [560, 0.35]
 
 
+def test_a_download_to_the_disk_is_no_faster_than_the_disk_and_a_stream_is():
+    staged = startup.hops(start(object_rate=20 * GB))
+    assert [hop.seconds for hop in staged] == [20, 20, 0.35]
+    assert startup.hops(start(object_rate=20 * GB, streamed=True))[0].seconds == 7
+
+
 def test_a_share_of_the_rates_makes_every_hop_longer():
     full, half = startup.hops(start()), startup.hops(start(reached=0.5))
     assert [b.seconds / a.seconds for a, b in zip(full, half, strict=True)] == [2, 2, 2]
@@ -324,6 +331,20 @@ def test_the_smallest_set_is_the_smallest_and_the_best_of_its_size():
         startup.smallest_set(start(), [Lever(str(i)) for i in range(13)], goal_s=60)
 
 
+def test_the_shortest_set_leaves_out_a_lever_that_does_harm():
+    now = start(order="side by side", imports_s=60, compile_s=5, capture_s=3)
+    levers = startup.usual_levers(now, compile_kept_s=3, captures_kept=0.5, ranks_kept_s=2)
+    levers = [lever for lever in levers if lever.name != "weights kept in host memory"]
+    sets = [some for size in range(len(levers) + 1) for some in itertools.combinations(levers, size)]
+    totals = [startup.schedule(startup.phases(startup.apply(now, some))).total_s for some in sets]
+    best = sets.index(startup.shortest_set(now, levers))
+    assert totals[best] == min(totals) < totals[-1]  # a stream waits for the engine
+    assert all(total > totals[best] for total, some in zip(totals, sets, strict=True) if len(some) < len(sets[best]))
+    assert startup.shortest_set(now, []) == ()
+    with pytest.raises(CalcError, match="13 levers have too many combinations"):
+        startup.shortest_set(now, [Lever(str(i)) for i in range(13)])
+
+
 def test_a_lever_on_what_no_start_has_is_refused():
     with pytest.raises(CalcError, match="lever 'x' changes color, which no start has"):
         startup.apply(start(), [Lever("x", {"color": 1})])
@@ -395,6 +416,13 @@ def test_printed_starts_add_up_to_what_was_printed():
         assert {phase["group"] for phase in entry["phases"]} <= {"set-up", "weights", "compile", "capture", "rest"}
     shares = [found.weights_share for found in startup.published_starts().values()]
     assert min(shares) < 0.02 and max(shares) < 0.5
+
+
+def test_what_others_print_for_kept_code_says_when_and_where():
+    newer, older = load_json("startup.json")["compiled_code_kept"]
+    assert newer["seconds"] < 0.2 * older["seconds"]  # the later engine keeps the trace too
+    for entry in (newer, older):
+        assert entry["url"].endswith(entry["source"].rpartition("#")[2]) and entry["when"] and entry["note"]
 
 
 @pytest.mark.parametrize(("file", "loader"), [("safetensors", "safetensors"), ("serverlessllm", "ServerlessLLM")])
@@ -488,7 +516,7 @@ def test_the_books_own_recording():
 # --- the panel -----------------------------------------------------------------------------------
 
 INPUTS = {
-    **{"model": "llama-3.1-70b", "stored_as": "bf16", "ranks": 8, "place": "object storage, staged"},
+    **{"model": "llama-3.1-70b", "stored_as": "bf16", "ranks": 8, "place": "staged from object storage"},
     **{"storage_gb": 2.5, "setup_s": 80, "compile_s": 85, "capture_s": 60, "order": "one after another"},
 }
 

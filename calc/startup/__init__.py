@@ -20,8 +20,28 @@ from calc.startup._formulas import (
     request_rate,
     seconds_left,
 )
-from calc.startup._graph import Cut, Phase, Schedule, Timed, allowance, cuts, lasting, schedule, walk_chain
-from calc.startup._levers import Gain, Lever, apply, ranked, smallest_set, storage_allowance, usual_levers
+from calc.startup._graph import (
+    Cut,
+    Phase,
+    Schedule,
+    Timed,
+    allowance,
+    cuts,
+    lasting,
+    longest_path,
+    schedule,
+    walk_chain,
+)
+from calc.startup._levers import (
+    Gain,
+    Lever,
+    apply,
+    ranked,
+    shortest_set,
+    smallest_set,
+    storage_allowance,
+    usual_levers,
+)
 from calc.startup._panel import PLACES, startup_panel
 from calc.startup._recording import (
     PARTS,
@@ -67,6 +87,7 @@ __all__ = [
     "hops",
     "lasting",
     "link_bytes",
+    "longest_path",
     "payback_steps",
     "phases",
     "pieces",
@@ -82,6 +103,7 @@ __all__ = [
     "request_rate",
     "schedule",
     "seconds_left",
+    "shortest_set",
     "smallest_set",
     "spread",
     "startup_panel",

@@ -123,9 +123,7 @@ def schedule(phases: Iterable[Phase]) -> Schedule:
     """
     named = _named(phases)
     order = _order(named)
-    ends: dict[str, float] = {}
-    for name in order:
-        ends[name] = max((ends[before] for before in named[name].after), default=0.0) + named[name].seconds
+    ends = _ends(named[name] for name in order)
     total = max(ends.values())
     latest = dict.fromkeys(named, total)  # when each may end at the latest
     for name in reversed(order):
@@ -137,6 +135,30 @@ def schedule(phases: Iterable[Phase]) -> Schedule:
         slack = 0.0 if slack <= ROUNDING * total else slack
         timed.append(Timed(name, phase.seconds, ends[name] - phase.seconds, ends[name], slack))
     return Schedule(tuple(timed), total, _path(named, ends))
+
+
+def _ends(ordered: Iterable[Phase]) -> dict[str, float]:
+    """When each phase is over, for phases of which none comes before one that it waits for."""
+    ends: dict[str, float] = {}
+    for phase in ordered:
+        ends[phase.name] = max((ends[before] for before in phase.after), default=0.0) + phase.seconds
+    return ends
+
+
+def longest_path(ordered: Iterable[Phase]) -> float:
+    """How long the whole takes: `schedule` without slack and checks, for when many are compared.
+
+    Parameters
+    ----------
+    ordered : iterable of Phase
+        Each after all that it waits for, as `phases` gives them.
+
+    Examples
+    --------
+    >>> longest_path([Phase("load", 80), Phase("compile", 30), Phase("warm up", 5, ("load", "compile"))])
+    85.0
+    """
+    return max(_ends(ordered).values())
 
 
 def _path(named: Mapping[str, Phase], ends: Mapping[str, float]) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
 from typing import Any
 
-from calc.startup._graph import ROUNDING, allowance, schedule
+from calc.startup._graph import ROUNDING, allowance, longest_path, schedule
 from calc.startup._start import FETCH, READ, STREAM, StartUp, phases
 from calc.units import CalcError, plain
 
@@ -121,17 +121,56 @@ def smallest_set(start: StartUp, levers: Sequence[Lever], *, goal_s: float) -> t
     CalcError
         If there are too many levers, or as for `apply`.
     """
+    best, shortest = None, goal_s * (1 + ROUNDING)
+    for chosen, total in _sets(start, levers):
+        if best is not None and len(chosen) > len(best):
+            break
+        if total <= shortest:
+            best, shortest = chosen, total
+    return best
+
+
+def shortest_set(start: StartUp, levers: Sequence[Lever]) -> tuple[Lever, ...]:
+    """The levers with which a start is shortest; of several such sets, one of the fewest.
+
+    Parameters
+    ----------
+    start : StartUp
+    levers : sequence of Lever
+        At most `MOST_LEVERS`. They are pulled in this order.
+
+    Returns
+    -------
+    tuple of Lever
+        Not always all of them: a lever may make another path the longest.
+
+    Raises
+    ------
+    CalcError
+        If there are too many levers, or as for `apply`.
+
+    Examples
+    --------
+    >>> start = StartUp(checkpoint_bytes=140e9, ranks=8, object_rate=5e9, disk_rate=7e9, link_rate=50e9, imports_s=60,
+    ...     order="side by side")
+    >>> levers = (Lever("stream", {"streamed": True}), Lever("light imports", {"imports_s": 30}))
+    >>> [lever.name for lever in shortest_set(start, levers)]
+    ['light imports']
+    """
+    best, shortest = (), float("inf")
+    for chosen, total in _sets(start, levers):
+        if total < shortest * (1 - ROUNDING):
+            best, shortest = chosen, total
+    return best
+
+
+def _sets(start: StartUp, levers: Sequence[Lever]) -> Iterator[tuple[tuple[Lever, ...], float]]:
+    """Every set of levers, the smaller ones first, and how long the start takes with it."""
     if len(levers) > MOST_LEVERS:
         raise CalcError(f"{len(levers)} levers have too many combinations, wanted at most {MOST_LEVERS}")
     for count in range(len(levers) + 1):
-        best, shortest = None, goal_s * (1 + ROUNDING)
         for chosen in combinations(levers, count):
-            total = schedule(phases(apply(start, chosen))).total_s
-            if total <= shortest:
-                best, shortest = chosen, total
-        if best is not None:
-            return best
-    return None
+            yield chosen, longest_path(phases(apply(start, chosen)))
 
 
 def usual_levers(

@@ -19,8 +19,8 @@ from calc.working import working
 GOAL_S = UNITS["min"].factor
 LINKS_OF = "h100-sxm"  # whose host links the weights pass
 PLACES = {
-    "object storage, staged": ("object storage", False),
-    "object storage, streamed": ("object storage", True),
+    "staged from object storage": ("object storage", False),
+    "streamed from object storage": ("object storage", True),
     "local disk": ("disk", False),
     "host memory": ("host memory", False),
 }

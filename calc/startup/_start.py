@@ -142,8 +142,8 @@ def hops(start: StartUp) -> tuple[Hop, ...]:
 
     Notes
     -----
-    A download to the disk is made once for the node. The hop after it, out of storage into the ranks, is the one
-    that ranks may repeat.
+    A download to the disk is made once for the node, and no faster than the disk writes; reading and writing are
+    taken as equally fast. The hop after it, out of storage into the ranks, is the one that ranks may repeat.
 
     Examples
     --------
@@ -154,9 +154,10 @@ def hops(start: StartUp) -> tuple[Hop, ...]:
     whole = start.checkpoint_bytes
     repeated = read_bytes(checkpoint_bytes=whole, readers=start.readers)
     past_disk = start.streamed and start.weights_from == "object storage"
-    fetch = (FETCH, "object storage to host" if past_disk else "object storage to disk", start.object_rate)
+    streamed = (FETCH, "object storage to host", start.object_rate, repeated)
+    staged = (FETCH, "object storage to disk", min(start.object_rate, start.disk_rate), whole)
     ways = {
-        "object storage": [(*fetch, repeated)] if past_disk else [(*fetch, whole), (*_READ, start.disk_rate, repeated)],
+        "object storage": [streamed] if past_disk else [staged, (*_READ, start.disk_rate, repeated)],
         "disk": [(*_READ, start.disk_rate, repeated)],
         "host memory": [],
     }[start.weights_from]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from typing import Any
@@ -64,7 +65,7 @@ def _times(run: Run) -> dict[str, float]:
     n = run.namespace
     share = n["reached_percent"] / 100
     copies = n["tensor_parallel_ranks"] if n["every_rank_reads_all"] else 1
-    fetch = n["checkpoint"] / (n["object_gb_per_s"] * 1e9 * share)
+    fetch = n["checkpoint"] / (min(n["object_gb_per_s"], n["disk_gb_per_s"]) * 1e9 * share)
     read = copies * n["checkpoint"] / (n["disk_gb_per_s"] * 1e9 * share)
     link = n["chip"].link("pcie").bytes_per_second.value
     copy = n["checkpoint"] / n["tensor_parallel_ranks"] / (link * share)
@@ -117,6 +118,22 @@ def levers_keep_their_word(run: Run) -> None:
         gain = n["both"].total_s - startup.schedule(startup.phases(pulled)).total_s
         if f"“{lever.name}”" in run.prose and lever.name in n["idle"]:
             assert gain <= 1e-6
+
+
+def a_fresh_node(run: Run) -> None:
+    """What a fresh node is said to need is what the best of its levers give, whichever are left out."""
+    n = run.namespace
+
+    def total(levers: tuple) -> float:
+        return startup.schedule(startup.phases(startup.apply(n["start"], levers))).total_s
+
+    fresh = n["fresh"]
+    found = min(total(some) for size in range(len(fresh) + 1) for some in itertools.combinations(fresh, size))
+    assert abs(n["best_fresh"] - found) <= 1e-6 * found
+    assert ("never ran the model" in run.prose) == (bool(n["chosen"]) and found > n["goal"])
+    if n["instead"]:
+        assert n["IN_MEMORY"] not in [lever.name for lever in n["instead"]]
+        assert total(n["instead"]) <= n["goal"] * (1 + 1e-6)
 
 
 def the_chain(run: Run) -> None:
@@ -186,7 +203,7 @@ ALTERED = Altered(
         {"served_per_s": float("nan")},
     ),
     claims=(
-        *(both_totals, what_decides, levers_keep_their_word, the_chain, the_queue, rates_for_the_goal),
+        *(both_totals, what_decides, levers_keep_their_word, a_fresh_node, the_chain, the_queue, rates_for_the_goal),
         no_number_is_lost,
     ),
 )
