@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import ceil
@@ -162,6 +163,7 @@ def split_layers(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+@functools.lru_cache(maxsize=512)
 def weights_on_rank(
     model: ModelGeometry, parallel: Parallel, *, stage: int = 0, expert_rank: int = 0
 ) -> ParameterCount:
@@ -219,6 +221,7 @@ def weights_on_rank(
     )
 
 
+@functools.lru_cache(maxsize=512)
 def model_on_rank(model: ModelGeometry, parallel: Parallel, *, stage: int = 0, expert_rank: int = 0) -> ModelGeometry:
     """A model as one rank has it: a narrower model of the same kind.
 

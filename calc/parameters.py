@@ -6,6 +6,7 @@ small tensors (biases, norms, sinks) that a rule of thumb leaves out.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from dataclasses import dataclass, fields
 
@@ -303,6 +304,7 @@ class ParameterCount:
         return f'<table class="calc-table"><tbody>{body}</tbody></table>'
 
 
+@functools.lru_cache(maxsize=512)
 def count(model: ModelGeometry) -> ParameterCount:
     """Count a model's parameters, to the last one.
 

@@ -111,6 +111,11 @@ class ModelGeometry:
             source=source,
         )
 
+    def __hash__(self) -> int:
+        """Of what tells models apart, quickly: results are kept by model, and a hundred layers take their time."""
+        ends = (self.layers[0], self.layers[-1]) if self.layers else ()
+        return hash((self.name, self.architecture, self.hidden, self.vocab, len(self.layers), ends))
+
     def kinds(self) -> tuple[tuple[Mixer, int], ...]:
         """The distinct mixers with the number of layers that have them, in order of first appearance."""
         return tuple(Counter(layer.mixer for layer in self.layers).items())

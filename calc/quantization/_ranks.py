@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 
@@ -59,7 +60,13 @@ def rank_bytes(
     4.6
     """
     rule = scheme(how) if isinstance(how, str) else how
-    patterns = tuple(keeps)
+    return dict(_rank_bytes(model, parallel, rule, tuple(keeps), stage, expert_rank))
+
+
+@functools.lru_cache(maxsize=512)
+def _rank_bytes(
+    model: ModelGeometry, parallel: Parallel, rule: Scheme, patterns: tuple[str, ...], stage: int, expert_rank: int
+) -> Mapping[str, float]:
     held = weights_on_rank(model, parallel, stage=stage, expert_rank=expert_rank).groups
     narrow = model_on_rank(model, parallel, stage=stage, expert_rank=expert_rank)
     if rule.element == "bf16":

@@ -78,6 +78,7 @@ def held_on_rank(model: ModelGeometry, ranks: int) -> Held:
     return Held(parts, mixers, mixtures_of(model), sums_over_ranks if ranks > 1 else 0)
 
 
+@functools.lru_cache(maxsize=256)
 def mixtures_of(model: ModelGeometry) -> tuple[tuple[MixtureOfExperts, int], ...]:
     """The kinds of mixture in a model, with the number of layers of each."""
     found = Counter(layer.mlp for layer in model.layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -95,8 +96,7 @@ def read_model(config: Any, name: str | None = None) -> tuple[ModelGeometry, dic
     if isinstance(config, (bytes, bytearray)) or (
         isinstance(config, str) and config.lstrip("\ufeff \t\r\n").startswith("{")
     ):
-        data = parse(bytes(config) if isinstance(config, bytearray) else config)
-        return ModelGeometry.from_config(data, name=name or _named(data)), data, None
+        return *_from_text(bytes(config) if isinstance(config, bytearray) else config, name), None
     if isinstance(config, str) and config in catalogue():
         from calc.sources import load_json
 
@@ -107,6 +107,13 @@ def read_model(config: Any, name: str | None = None) -> tuple[ModelGeometry, dic
     if isinstance(config, str):
         load(config)  # refuses it, with the names that come close
     raise ConfigError(f"a model is {shown(config)}: give a slug of the catalogue, a config.json, its text or a dict")
+
+
+@functools.lru_cache(maxsize=8)
+def _from_text(text: str | bytes, name: str | None) -> tuple[ModelGeometry, dict[str, Any]]:
+    """A model from a file's text, read once however often the other choices change."""
+    data = parse(text)
+    return ModelGeometry.from_config(data, name=name or _named(data)), data
 
 
 def _like_a_path(text: str) -> bool:
