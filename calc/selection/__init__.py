@@ -38,6 +38,7 @@ from calc.selection._table import (
     hardware_cell,
     options,
     quantization_cell,
+    speculation_cell,
     status,
 )
 
@@ -87,6 +88,7 @@ __all__ = [
     "served",
     "served_by",
     "share_interval",
+    "speculation_cell",
     "status",
     "together",
 ]

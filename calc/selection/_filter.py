@@ -19,6 +19,7 @@ from calc.selection._table import (
     hardware_cell,
     options,
     quantization_cell,
+    speculation_cell,
 )
 from calc.units import CalcError
 
@@ -150,7 +151,8 @@ def screen(needs: Needs) -> tuple[Verdict, ...]:
     Notes
     -----
     The table has features one by one, and two by two where the makers say something about the pair. That three
-    work together, that a quantized checkpoint of this very model loads, and that any of it is fast, is not in it.
+    work together, that a quantized checkpoint of this very model loads, that a draft for it exists, and that any of
+    it is fast, is not in it.
 
     Examples
     --------
@@ -164,12 +166,15 @@ def screen(needs: Needs) -> tuple[Verdict, ...]:
 
 def _asked(engine: str, needs: Needs, chip: Accelerator) -> Iterator[Cell]:
     yield hardware_cell(engine, chip)
-    yield cell(engine, "architecture", models.load(needs.model).architecture)
+    architecture = models.load(needs.model).architecture
+    yield cell(engine, "architecture", architecture)
     yield cell(engine, "checkpoint", needs.checkpoint)
     yield quantization_cell(engine, needs.weights, chip)
-    for criterion in ("adapters", "structured", "speculative"):
+    for criterion in ("adapters", "structured"):
         if getattr(needs, criterion) != NOTHING:
             yield cell(engine, criterion, getattr(needs, criterion))
+    if needs.speculative != NOTHING:
+        yield speculation_cell(engine, needs.speculative, architecture)
     for way in needs.ways:
         yield cell(engine, "parallel", way)
     yield cell(engine, "api", needs.api)

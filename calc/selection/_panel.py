@@ -49,7 +49,7 @@ def selection_panel(
     )
     verdicts = screen(needs)
     rows = tuple(Row(_short(v), _result(v), kind="published", keep=v.passes) for v in verdicts)
-    passing = [v.name for v in verdicts if v.passes]
+    passing = [_short(v) for v in verdicts if v.passes]
     unknown = [v for v in verdicts if v.result == "open"]
     remain = f"Passing: {', '.join(passing)}. " if passing else "No engine passes. "
     doubt = (
@@ -98,7 +98,7 @@ def _asked(needs: Needs) -> str:
 
 
 _LEFT_OUT = (
-    "Whether the model fits, whether it is fast, whether the answers are right, and whether three features work "
-    "together. A version later or earlier may differ in any cell. A license of the weights is another matter than that "
-    "of the engine."
+    "Whether the model fits, whether a draft for it exists, whether it is fast, whether the answers are right, and "
+    "whether three features work together. A version later or earlier may differ in any cell. A license of the weights "
+    "is another matter than that of the engine."
 )

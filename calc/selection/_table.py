@@ -141,6 +141,32 @@ def cell(engine: str, criterion: str, option: str, *, method: str = "") -> Cell:
     return _cell(engine, criterion, option, value, note, entry.get("sources", {}).get(option, entry["source"]))
 
 
+def speculation_cell(engine: str, method: str, architecture: str) -> Cell:
+    """Whether an engine speculates in a way that this architecture allows.
+
+    Raises
+    ------
+    CalcError
+        If a name is unknown.
+
+    Notes
+    -----
+    Multi-token prediction needs layers for it in the checkpoint. A draft model or a head for EAGLE-3 is another
+    checkpoint; whether one exists is not in the table.
+
+    Examples
+    --------
+    >>> [speculation_cell("vllm", "mtp", a).value for a in ("deepseek_v3", "kimi_k2", "llama")]
+    ['yes', 'unknown', 'no']
+    """
+    found = cell(engine, "speculative", method)
+    rule = _table()["criteria"]["speculative"]["models"].get(method)
+    if rule is None or found.value == NO or architecture in rule["yes"]:
+        return found
+    value = UNKNOWN if architecture in rule["unknown"] else NO
+    return _cell(engine, "speculative", method, value, rule["note"], rule["source"])
+
+
 def hardware_cell(engine: str, accelerator: Accelerator) -> Cell:
     """Whether an engine runs on a GPU at all.
 
