@@ -153,12 +153,20 @@ def formulas():
 
 @pytest.mark.parametrize("formula", list(formulas()), ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_every_formula_of_the_library_can_be_shown(formula):
-    numbers = {name: 2 for name in formula.units}
-    try:
-        shown = working(formula, **numbers)
-    except CalcError:  # a share, or a load below what it keeps busy
-        numbers = {name: 2 if unit.startswith("count") else 0.5 for name, unit in formula.units.items()}
-        shown = working(formula, **numbers)
+    units = formula.units
+    tries = (
+        {name: 2 for name in units},
+        {name: 2 if unit.startswith("count") else 0.5 for name, unit in units.items()},  # a share
+        {name: i for i, name in enumerate(units, 1)},  # bounds, each above the one before
+        {name: len(units) - i for i, name in enumerate(units)},  # a load below what serves it
+        {name: (3, 5, 4, 2, 9)[i % 5] for i, name in enumerate(units)},  # something between its bounds
+    )
+    for numbers in tries:
+        try:
+            shown = working(formula, **numbers)
+            break
+        except CalcError:
+            continue
     assert shown.value == pytest.approx(formula(**numbers))
     assert shown.text.startswith(shown.steps[0].symbol + " = ")
 

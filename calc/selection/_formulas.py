@@ -5,7 +5,7 @@ Money is a plain number in whatever currency the prices are in. Hours and months
 
 from math import ceil
 
-from calc.units import dimensions
+from calc.units import CalcError, dimensions
 
 
 @dimensions("", samples="count>0", confidence=">0")
@@ -44,6 +44,8 @@ def agreement_bound(*, samples, confidence):
     >>> round(agreement_bound(samples=36, confidence=0.95), 4)
     0.0798
     """
+    if confidence >= 1:
+        raise CalcError(f"agreement_bound: confidence is {confidence:g}, wanted a share below 1")
     agreement_bound = 1 - (1 - confidence) ** (1 / samples)
     return agreement_bound
 

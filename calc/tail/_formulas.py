@@ -297,7 +297,7 @@ def bucket_point(*, lower_s, upper_s, ordinal, below, up_to):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or nothing was observed.
+        If an argument is negative or not finite, or the rank does not lie in the bucket.
 
     Notes
     -----
@@ -312,6 +312,8 @@ def bucket_point(*, lower_s, upper_s, ordinal, below, up_to):
     >>> bucket_point(lower_s=0.5, upper_s=1.0, ordinal=99, below=98, up_to=100)
     0.75
     """
+    if not below <= ordinal <= up_to or below == up_to:
+        raise CalcError(f"bucket_point: no rank {ordinal:g} lies in a bucket that holds {below:g} to {up_to:g}")
     bucket_point = lower_s + (upper_s - lower_s) * (ordinal - below) / (up_to - below)
     return bucket_point
 
