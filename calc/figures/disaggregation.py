@@ -84,7 +84,8 @@ def two_servers(
     return picture(
         figure,
         alt=f"Mean wait over load on a logarithmic scale. {'; '.join(told)}.",
-        caption="Two servers and two kinds of jobs that bring the same work, solved exactly.",
+        caption="Two servers and two kinds of jobs that bring the same work, solved exactly. Above each: a long job "
+        "over a short one.",
     )
 
 
