@@ -146,6 +146,13 @@ def test_a_checkpoint_s_own_quantization_is_read(name, scheme, cache, gigabytes)
     assert report["kv.bytes_per_token"] == plain_["kv.bytes_per_token"] / (2 if cache == "fp8" else 1)
 
 
+@pytest.mark.parametrize(("slug", "scheme"), [("deepseek-v3", "FP8 W8A8, 128x128 blocks"), ("gpt-oss-120b", "MXFP4")])
+def test_a_slug_is_stored_as_its_checkpoint_is(slug, scheme):
+    report = size(slug, **BIG)
+    assert report["weights.scheme"] == scheme
+    assert size(slug, **BIG, weights="bf16")["weights.total_bytes"] == 2 * report["parameters.total"]
+
+
 # --- against the modules it puts together ----------------------------------------------------------------------
 
 
