@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calc import capacity, kv_cache, parameters, quantization
-from calc.adapters import reserve
+from calc.adapters import EMBEDDINGS, buffered, reserve
 from calc.capacity import NoRoom, Plan
 from calc.kv_cache import CacheLayout
 from calc.models import ModelGeometry, RecurrentState
@@ -121,11 +121,14 @@ def _reserved(c: Choices, stages: list[ModelGeometry]) -> tuple[tuple[float, ...
     """Adapter slots on a rank of each stage; None, and why, where the model's matrices are not known."""
     if not c.lora_slots:
         return None, ""
+    sizes = {"slots": c.lora_slots, "rank": c.lora_rank, "ranks": c.parallel.tensor}
+    embedding, head = EMBEDDINGS
     try:
-        return tuple(
-            reserve(stage, slots=c.lora_slots, rank=c.lora_rank, ranks=c.parallel.tensor).bytes_per_gpu
-            for stage in stages
-        ), ""
+        found = []
+        for place, stage in enumerate(stages):
+            elsewhere = {embedding if place else "", head if place < len(stages) - 1 else ""}
+            found.append(reserve(stage, **sizes, targets=[t for t in buffered(stage) if t not in elsewhere]))
+        return tuple(made.bytes_per_gpu for made in found), ""
     except CalcError as error:
         return None, str(error)
 

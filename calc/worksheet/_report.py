@@ -169,8 +169,10 @@ def _mark(line: Line) -> str:
 
 def _html_row(line: Line) -> str:
     text = f"<strong>{escape(line.text)}</strong>" if line.keep else escape(line.text)
-    title = f' title="{escape(line.working or line.note)}"' if line.working or line.note else ""
-    return f"<tr{title}><th>{escape(line.label)}</th><td>{text}</td><td>{escape(line.kind)}</td></tr>"
+    more = "<br>".join(escape(part) for part in (*line.working.splitlines(), line.note) if part)
+    if more:
+        text = f"<details><summary>{text}</summary>{more}</details>"
+    return f"<tr><th>{escape(line.label)}</th><td>{text}</td><td>{escape(line.kind)}</td></tr>"
 
 
 def _plain(text: str) -> str:

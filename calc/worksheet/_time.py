@@ -105,7 +105,8 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
     peak, bandwidth = c.chip.peak(c.multiplies), c.chip.bandwidth
     b.figure("peak", f"Dense peak in {c.multiplies}", peak, "FLOP/second", step="roofline#step-1")
     b.figure("bandwidth", "Memory bandwidth", bandwidth, "byte/second", step="roofline#step-1")
-    b.add("multiplies", "Multiplied as", c.multiplies, step="quantization#step-7", kind="assumed")
+    note = "" if c.multiplies == "bf16" else "All products count at this peak; those that stay in 16 bits take longer."
+    b.add("multiplies", "Multiplied as", c.multiplies, step="quantization#step-7", kind="assumed", note=note)
     if t.prefill is None or t.decode is None or t.last is None:
         for key, label in (("prefill_floor_s", "A prompt, least time"), ("decode_floor_s", "A decode step")):
             b.add(key, label, None, "second", step="roofline#step-4", note=t.why_not)
