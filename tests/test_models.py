@@ -585,7 +585,7 @@ def test_mutated_configuration_is_refused_or_counted_right(config, as_text):
         model = ModelGeometry.from_config(parse(json.dumps(config)) if as_text else config)
     except ConfigError as error:
         message = str(error)
-        assert message.isascii() and len(message) < 500 and not set("<>") & set(message)
+        assert message.isascii() and len(message) < 600 and not set("<>") & set(message)
         return
     total, cached, per_layer = independently(config)
     assert count(model).total == total
