@@ -91,6 +91,7 @@ def test_some_cells_are_what_their_source_says():
     pair = "adapters + speculative"
     assert [value("sglang", "pairs", pair, method=m) for m in ("n-gram", "eagle-3")] == ["yes", "no"]
     assert value("transformers", "structured", "json schema") == "no"
+    assert value("sglang", "api", "responses") == "yes"  # serving_responses.py
     assert value("llama.cpp", "api", "completions") == "yes"  # tools/server/README.md, POST /v1/completions
     assert value("sglang", "pairs", "structured + speculative", method="eagle-3") == "unknown"  # a bug is open
     assert selection.status("tgi") and selection.status("vllm") is None
