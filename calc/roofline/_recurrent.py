@@ -38,7 +38,8 @@ def delta_flop(*, value_heads, key_dim, value_dim, step_tokens):
     Notes
     -----
     The decay of the state, gates, norms and the softplus are not counted. Kernels that take a prompt in chunks do more,
-    products within each chunk: a floor all the same. Projections and the short convolution are products of their own.
+    products within each chunk; only a prompt shorter than one could do with less. Projections and the short convolution
+    are products of their own.
 
     References
     ----------
@@ -83,8 +84,9 @@ def scan_flop(*, heads, head_dim, state_dim, step_tokens):
 
     Notes
     -----
-    The decay of the state, the step, gates and norms are not counted. Kernels that take a prompt in chunks do more: a
-    floor all the same. Projections and the short convolution are products of their own.
+    The decay of the state, the step, gates and norms are not counted. Kernels that take a prompt in chunks do more,
+    products within each chunk; only a prompt shorter than one could do with less. Projections and the short convolution
+    are products of their own.
 
     References
     ----------
