@@ -111,6 +111,15 @@ def test_a_slug_gives_what_the_library_gives(run, model, chip):
     assert json.loads(out) == json.loads(size(model, accelerator=chip, tensor=8).to_json())
 
 
+def test_the_words_of_an_engine_are_understood(run):
+    short = ["--tp", 4, "--pp", 2, "--cache", "fp8", "--memory-fraction", "0.9", "--ep", "--block-tokens", 32]
+    long = ["--tensor-parallel-size", 4, "--pipeline-parallel-size", 2, "--kv-cache-dtype", "fp8", "--ep", 4]
+    long += ["--gpu-memory-utilization", "0.9", "--block-size", 32]
+    one, other = (run("size", "--model", "mixtral-8x7b", "--json", *words) for words in (short, long))
+    assert one == other and one[0] == 0
+    assert json.loads(one[1])["assumptions"]["expert_parallel"] is True
+
+
 def test_the_other_forms(run, config):
     assert run("size", "--config", config, "--csv")[1].startswith("section,label,value,unit")
     assert run("size", "--config", config, "--markdown")[1].startswith("# ")
@@ -151,6 +160,7 @@ def test_a_quantization_file_that_lies_elsewhere(run, config, tmp_path):
         (["size", "--model", "llama-3.1-8b", "--memory-fraction", "92"], ["memory_fraction is 92"]),
         (["size", "--model", "llama-3.1-8b", "--weights", "q4"], ["weights is 'q4'"]),
         (["size", "--model", "llama-3.1-8b", "--cache", "fp4"], ["unknown cache element type"]),
+        (["size", "--model", "mixtral-8x7b", "--tp", "4", "--ep", "8"], ["write --ep 4"]),
         (["size", "--model", "llama-3.1-8b", "--frobnicate"], ["unrecognized arguments"]),
         (["size", "--model", "llama-3.1-8b", "--json", "--csv"], ["not allowed with"]),
         (["size", "--config", "nowhere/config.json"], ["no file at"]),

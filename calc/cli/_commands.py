@@ -47,6 +47,7 @@ def _size(chosen: Namespace) -> str:
     form = {name: given.pop(name) for name in ("json", "csv", "markdown", "working")}
     for name in ("command", "config", "model"):
         given.pop(name)
+    given["expert_parallel"] = _experts(given["expert_parallel"], given["tensor"])
     if given["quantization_file"] is not None:
         given["quantization_file"] = Path(given["quantization_file"])
     report = worksheet.size(_config(chosen), **given)
@@ -57,6 +58,15 @@ def _size(chosen: Namespace) -> str:
     if form["markdown"]:
         return report.to_markdown().rstrip("\n")
     return report.to_text() + (_working(report) if form["working"] else "")
+
+
+def _experts(ranks: int, tensor: int) -> bool:
+    """Whether experts are dealt out whole: 0 stands for an option without a number."""
+    if ranks not in (0, 1, tensor):
+        raise CalcError(
+            f"--ep {ranks}: experts are dealt out over the {tensor} tensor-parallel ranks: write --ep {tensor}"
+        )
+    return ranks != 1
 
 
 def _working(report: Report) -> str:

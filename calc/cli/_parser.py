@@ -89,9 +89,9 @@ def _model(command: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _cut(command: argparse.ArgumentParser, default: int | None) -> None:
-    command.add_argument("--tp", "--tensor-parallel", dest="tensor", type=whole, default=default, metavar="N",
+    command.add_argument("--tp", "--tensor-parallel-size", dest="tensor", type=whole, default=default, metavar="N",
                          help="tensor-parallel ranks")  # fmt: skip
-    command.add_argument("--pp", "--pipeline-parallel", dest="pipeline", type=whole, default=default, metavar="N",
+    command.add_argument("--pp", "--pipeline-parallel-size", dest="pipeline", type=whole, default=default, metavar="N",
                          help="pipeline stages")  # fmt: skip
 
 
@@ -109,11 +109,26 @@ def _size(commands: Any) -> None:
     add("--accelerator", default=DEFAULTS["accelerator"], metavar="SLUG", help="a slug of: python -m calc accelerators")
     add("--count", "--gpus", dest="count", type=whole, metavar="N", help="GPUs there are; default: one replica's")
     _cut(command, 1)
-    add("--ep", "--expert-parallel", dest="expert_parallel", action="store_true", help="deal out whole experts")
+    add(
+        "--ep",
+        "--enable-expert-parallel",
+        dest="expert_parallel",
+        type=whole,
+        nargs="?",
+        const=0,
+        default=1,
+        metavar="N",
+        help="deal out whole experts over the tensor-parallel ranks; N, if given, is their number",
+    )
     add("--weights", default="auto", metavar="TYPE", help=f"one of {', '.join(weight_types())}")
     add("--arithmetic", default="auto", metavar="TYPE", help=f"one of {', '.join(arithmetic_types())}")
     add(
-        "--cache", "--kv-cache", dest="cache", default="auto", metavar="TYPE", help=f"one of {', '.join(cache_types())}"
+        "--cache",
+        "--kv-cache-dtype",
+        dest="cache",
+        default="auto",
+        metavar="TYPE",
+        help=f"one of {', '.join(cache_types())}",
     )
     for name, what in (
         ("context", "tokens of a prompt"),
@@ -122,15 +137,35 @@ def _size(commands: Any) -> None:
     ):
         add(f"--{name}", type=whole, default=DEFAULTS[name], metavar="N", help=f"{what} ({DEFAULTS[name]})")
     add("--engine", default=DEFAULTS["engine"], metavar="SLUG", help="whose memory setting: vllm, sglang, …")
-    add("--memory-fraction", type=share, metavar="SHARE", help="the engine's memory setting; default: the engine's")
+    add(
+        "--memory-fraction",
+        "--gpu-memory-utilization",
+        type=share,
+        metavar="SHARE",
+        help="the engine's memory setting; default: the engine's",
+    )
     for option, name, what in (
         ("workspace", "workspace_bytes", "activations and workspace on a GPU"),
         ("graphs", "graph_bytes", "captured graphs on a GPU"),
         ("communication", "communication_bytes", "communication buffers and context on a GPU"),
     ):
         add(f"--{option}", dest=name, type=BYTES, default=DEFAULTS[name], metavar="SIZE", help=f"{what}, like 1.5GiB")
-    add("--block-tokens", type=whole, default=DEFAULTS["block_tokens"], metavar="N", help="positions in a block")
-    add("--batched-tokens", type=whole, default=DEFAULTS["batched_tokens"], metavar="N", help="most tokens in a step")
+    add(
+        "--block-tokens",
+        "--block-size",
+        type=whole,
+        default=DEFAULTS["block_tokens"],
+        metavar="N",
+        help="positions in a block",
+    )
+    add(
+        "--batched-tokens",
+        "--max-num-batched-tokens",
+        type=whole,
+        default=DEFAULTS["batched_tokens"],
+        metavar="N",
+        help="most tokens in a step",
+    )
     add("--no-prefix-caching", dest="prefix_caching", action="store_false", help="no blocks kept for shared prefixes")
     add("--lora-rank", type=whole, default=DEFAULTS["lora_rank"], metavar="N", help="rank of an adapter")
     add("--lora-slots", type=whole, default=DEFAULTS["lora_slots"], metavar="N", help="adapter slots on each GPU")
@@ -166,10 +201,16 @@ def _explain(commands: Any) -> None:
     _model(command, required=False)
     _cut(command, None)
     add("--accelerator", metavar="SLUG", help="for its memory, where the log doesn't print it")
-    add("--memory-fraction", type=share, metavar="SHARE", help="where the log doesn't print it")
-    add("--cache", "--kv-cache", dest="cache", default="bf16", metavar="TYPE", help="type of the cache")
+    add(
+        "--memory-fraction",
+        "--gpu-memory-utilization",
+        type=share,
+        metavar="SHARE",
+        help="where the log doesn't print it",
+    )
+    add("--cache", "--kv-cache-dtype", dest="cache", default="bf16", metavar="TYPE", help="type of the cache")
     add("--weight-bytes", type=share, default=2.0, metavar="BYTES", help="bytes per parameter (2)")
-    add("--block-tokens", type=whole, default=16, metavar="N", help="positions in a block")
+    add("--block-tokens", "--block-size", type=whole, default=16, metavar="N", help="positions in a block")
     add("--json", action="store_true", help="as JSON")
 
 

@@ -16,6 +16,15 @@ from calc.units import CalcError, counted, format_bytes, format_count
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
 
+KINDS_IN_WORDS = {
+    "full": "full attention",
+    "window": "a window",
+    "chunk": "chunks",
+    "latent": "a latent",
+    "indexer": "an indexer",
+    "state": "a recurrent state",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
@@ -207,16 +216,11 @@ def cache_section(c: Choices, m: Memory) -> Section:
             "byte",
             step="attention_variants#step-6",
         )
-    for kind in whole_.kinds:
+    for place, kind in enumerate(whole_.kinds):
         size = kind.bytes_per_position or kind.fixed_bytes
         what = "a sequence" if kind.kind == "state" else "a position"
-        b.add(
-            f"kinds.{kind.kind}_{_place(whole_, kind)}",
-            f"{counted(kind.layers, 'layer')} of kind {kind.kind}, {what}, one layer",
-            size,
-            "byte",
-            step="attention_variants#step-2",
-        )
+        label = f"One of {counted(kind.layers, 'layer')} with {KINDS_IN_WORDS[kind.kind]}, {what}"
+        b.add(f"kinds.{kind.kind}_{place}", label, size, "byte", step="attention_variants#step-2")
     for name, positions, label in (
         ("sequence_bytes", c.positions, "A sequence at its end"),
         ("prompt_bytes", c.context, "… after its prompt"),
@@ -251,10 +255,6 @@ def cache_section(c: Choices, m: Memory) -> Section:
         note=f"{counted(held, 'block')} of {format_bytes(_block(m))}",
     )
     return b.section()
-
-
-def _place(layout: CacheLayout, kind: object) -> int:
-    return next(i for i, k in enumerate(layout.kinds) if k is kind)
 
 
 def _block(m: Memory) -> float:
