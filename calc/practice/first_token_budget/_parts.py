@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import floor
 from types import SimpleNamespace as Numbers
 
 from calc import queueing as q
@@ -124,9 +123,14 @@ fits = Problem(
         f"{n.limit - n.fixed} ms are left, enough for {significant(_fits(n, hit_share=0))} computed tokens.",
         working(q.prompt_that_fits, limit_s=n.limit / 1000, fixed_s=n.fixed / 1000, prefill_rate=n.rate,
                 hit_share=n.hit / 100),
-        f"The prompt may have {floor(_fits(n) + 1e-6):,} tokens.",
+        _fits_in_words(n),
     ],
 )  # fmt: skip
+
+
+def _fits_in_words(n: Numbers) -> str:
+    rounded, closer = significant(_fits(n), 4), f"{_fits(n):,.6g}"
+    return f"The prompt may have {rounded} tokens" + ("." if rounded == closer else f", or more closely {closer}.")
 
 
 def _service(n: Numbers, warm: int) -> float:
