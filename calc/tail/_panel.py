@@ -125,7 +125,8 @@ def _meaning(here: CaseSummary, slow: list[SlowRequest], compared: list[SlowRequ
         return f"{seen} Name a cause, and it is marked."
     if guess == here.name:
         return f"Right: this is “{here.name}”. {seen}"
-    return f"Not “{guess}”: this is “{here.name}”. Which row rules your answer out? {seen}"
+    asked = "Which row rules your answer out? " if compared else ""
+    return f"Not “{guess}”: this is “{here.name}”. {asked}{seen}"
 
 
 _LEFT_OUT = (
