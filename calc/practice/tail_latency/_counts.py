@@ -18,9 +18,10 @@ elsewhere = Problem(
     printed={"late": 26, "queued": 4, "prefilled": 9, "bound": 0.5},
     choices={"late": (19, 26, 40), "queued": (2, 4, 7), "prefilled": (3, 5, 9), "bound": (0.3, 0.5)},
     ask=lambda n: (
-        f"On a page of metrics {n.late} requests took more than {2 * n.bound:g} s to the first token. {n.queued} were "
-        f"longer than {n.bound:g} s in the queue, {n.prefilled} longer than {n.bound:g} s in prefill. The page does "
-        "not say which. Of how many of the slow ones is it certain that neither queue nor prefill explains them?"
+        f"All requests have finished. On a page of metrics {n.late} took more than {2 * n.bound:g} s to the first "
+        f"token. {n.queued} were longer than {n.bound:g} s in the queue, {n.prefilled} longer than {n.bound:g} s in "
+        "prefill. The page does not say which. Of how many of the slow ones is it certain that neither queue nor "
+        "prefill explains them?"
     ),
     unit="requests",
     exact=True,

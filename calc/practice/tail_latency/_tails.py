@@ -17,7 +17,7 @@ def _percent(share: float) -> str:
 
 fan_out = Problem(
     id="tail_latency/fan-out",
-    title="Twelve calls in a row",
+    title="Many calls for one answer",
     level=1,
     step=FAN,
     printed={"permille": 30, "calls": 12},
@@ -183,7 +183,7 @@ def _turn(n: Numbers) -> float:
 
 turn = Problem(
     id="tail_latency/turn",
-    title="Four places, many clients",
+    title="All places taken",
     level=3,
     step=TAIL,
     printed={"early": 3.5, "late": 47.5, "clients": 24, "places": 4, "rate": 96},
