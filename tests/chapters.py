@@ -72,6 +72,11 @@ def chapter_names() -> list[str]:
     return sorted(name for name in found if not re.search(r"(^|/)[._]", name))
 
 
+def problem_names() -> list[str]:
+    """The chapters that work an interview problem; the others are templates."""
+    return [name for name in chapter_names() if "problem" in load(name)["metadata"]]
+
+
 @functools.cache
 def load(chapter: str) -> dict[str, Any]:
     """The notebook as JSON; callers must not change it."""

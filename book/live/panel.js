@@ -1,6 +1,6 @@
 // Brings the panels of a page to life. The numbers come from the same Python function that wrote the page.
-import { formula, make } from "./elements.js";
-import { call } from "./python.js";
+import { formula, make, marked } from "./elements.js";
+import { latest } from "./python.js";
 
 for (const panel of document.querySelectorAll("[data-panel]")) bring(panel);
 
@@ -10,7 +10,9 @@ function bring(panel) {
   const status = panel.querySelector(".panel-status");
   const spoken = panel.querySelector("output");
   const find = (name) => form.elements[name];
-  let busy = false, next, pause;
+  const work = latest(show, () => say("Starting Python in this page; a few seconds, once."));
+  const update = () => work("render", panel.dataset.panel, read(), panel.dataset.labels);
+  let pause;
 
   form.querySelector("fieldset").disabled = false;
   say("Change a value and the numbers follow.");
@@ -38,21 +40,6 @@ function bring(panel) {
     return JSON.stringify(values);
   }
 
-  // One request under way; of those that come meanwhile only the latest is kept.
-  async function update() {
-    next = read();
-    if (busy) return;
-    busy = true;
-    const slow = setTimeout(say, 300, "Starting Python in this page; a few seconds, once.");
-    while (next !== undefined) {
-      const sent = next;
-      next = undefined;
-      try { show(await call("render", panel.dataset.panel, sent, panel.dataset.labels)); } catch (error) { show({ ok: false, error: error.message }); }
-      clearTimeout(slow);
-    }
-    busy = false;
-  }
-
   function show(answer) {
     panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
     for (const field of form.elements) {
@@ -71,8 +58,7 @@ function bring(panel) {
   function say(text) { if (status.textContent !== text) status.textContent = text; }
 
   function row({ label, text, kind, keep }) {
-    const value = make("span", { className: `kind kind-${kind}` }, make("span", { className: "unseen" }, `${kind}: `), text);
-    return make("div", { className: keep ? "keep" : "" }, make("dt", {}, label), make("dd", {}, value));
+    return make("div", { className: keep ? "keep" : "" }, make("dt", {}, label), make("dd", {}, marked(kind, text)));
   }
 
   function fromSlider(slider) {

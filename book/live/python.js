@@ -10,6 +10,24 @@ export function call(name, ...args) {
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
 }
 
+// Calls of which only the latest counts: one is under way, and of those that come meanwhile the last one is kept.
+export function latest(show, wait) {
+  let busy = false, next;
+  return async (...request) => {
+    next = request;
+    if (busy) return;
+    busy = true;
+    const slow = setTimeout(wait, 300);
+    while (next !== undefined) {
+      const sent = next;
+      next = undefined;
+      try { show(await call(...sent)); } catch (error) { show({ ok: false, error: error.message }); }
+      clearTimeout(slow);
+    }
+    busy = false;
+  };
+}
+
 function start() {
   const started = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
   started.onmessage = ({ data }) => {

@@ -5,6 +5,9 @@ const functions = {
   render: ["calc.panel", "render"],
   check: ["calc.practice", "check_json"],
   ask: ["calc.practice", "ask_json"],
+  worksheet: ["calc.worksheet", "worksheet_json"],
+  worksheet_file: ["calc.worksheet", "export_json"],
+  log: ["calc.worksheet", "log_json"],
 };
 
 // Pyodide waits for ever for a file that does not come, so every load is watched here.

@@ -1,4 +1,5 @@
-// Render panels with the site's own Pyodide and wheel: JSON list of [function, arguments] in, JSON list of answers out.
+// Call the library with the site's own Pyodide and wheel: JSON list of [function, ...arguments] in, JSON list of answers
+// out. A function is "module:name"; a panel's is given to calc.panel.render.
 import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
@@ -9,4 +10,6 @@ const python = await loadPyodide();
 python.unpackArchive(Uint8Array.from(readFileSync(new URL("calc.whl", live))), "wheel");
 const { render } = python.pyimport("calc.panel");
 const calls = JSON.parse(await text(process.stdin));
-process.stdout.write(JSON.stringify(calls.map(([path, inputs]) => render(path, inputs))));
+const worksheet = python.pyimport("calc.worksheet");
+const answer = ([path, ...given]) => path.startsWith("calc.worksheet:") ? worksheet[path.split(":")[1]](...given) : render(path, ...given);
+process.stdout.write(JSON.stringify(calls.map(answer)));
