@@ -143,6 +143,42 @@ def test_the_chain_is_the_queue_itself(load, times, share):
     assert d.two_server_wait(arrival_rate=kinds.rate(load), kinds=kinds) in line.mean_wait(confidence=0.999)
 
 
+@pytest.mark.parametrize(("load", "times"), [(0.3, 1), (0.5, 7.8), (0.3, 30)])
+def test_the_wait_before_two_servers_with_every_state_written_out(load, times):
+    """The chain cut off at many jobs, relaxed state by state: no matrix of rates."""
+    kinds = d.equally_loaded(times_longer=times)
+    come, ends = kinds.rate(load), (1 / kinds.long_s, 1 / kinds.short_s)
+    chance, most = (1 - kinds.short_share, kinds.short_share), 150
+    into: dict[tuple[int, int], list] = {(n, s): [] for n in range(most + 1) for s in range(min(n, 2) + 1)}
+    out = dict.fromkeys(into, 0.0)
+
+    def move(source, target, rate):
+        if rate:
+            into[target].append((source, rate))
+            out[source] += rate
+
+    for n, s in into:
+        if n < most:
+            for kind in (0, 1) if n < 2 else ():
+                move((n, s), (n + 1, s + kind), come * chance[kind])
+            if n >= 2:
+                move((n, s), (n + 1, s), come)
+        for kind, number in ((1, s), (0, min(n, 2) - s)):
+            for follows in (0, 1) if n > 2 and number else ():
+                move((n, s), (n - 1, s - kind + follows), number * ends[kind] * chance[follows])
+            if n <= 2 and number:
+                move((n, s), (n - 1, s - kind), number * ends[kind])
+    share = {state: load ** state[0] for state in into}
+    states = list(into)
+    for turn in range(800):
+        for state in states if turn % 2 else reversed(states):
+            share[state] = sum(share[other] * rate for other, rate in into[state]) / out[state]
+        total = sum(share.values())
+        share = {state: value / total for state, value in share.items()}
+    wait = sum(max(n - 2, 0) * value for (n, _), value in share.items()) / come
+    assert d.two_server_wait(arrival_rate=come, kinds=kinds) == pytest.approx(wait, rel=1e-4)
+
+
 def test_where_it_turns():
     """Jobs alike never; the longer the long ones, the sooner; and a crossing is one."""
     assert d.equally_loaded(times_longer=1).crossing() is None
@@ -230,6 +266,19 @@ def test_parts_of_every_request_add_up(layer_by_layer):
     assert 0 < split.prefill_busy < 1
 
 
+def test_a_link_sends_layers_early_no_faster_than_it_can():
+    """Four prompts of four layers, their layers sent one by one in the order in which they are computed."""
+    one, slow = replace(ONE, layers=4), replace(WAY, wire_rate=4e8, layer_by_layer=True, control_s=0)
+    split = d.simulate_split([Request(i, 1000, 2) for i in range(4)], prefill=1, decode=1, worker=one, handoff=slow)
+    prompt, wire = one.prompt_s(1000), slow.transfer_s(one, 1000)
+    assert wire > prompt
+    free = 0.0
+    for i, moved in enumerate(split.moved_s):
+        for layer in range(1, 5):
+            free = max(free, prompt * (i + layer / 4)) + wire / 4
+        assert prompt * (i + 1) + moved == pytest.approx(free)
+
+
 def test_sent_early_nobody_is_later():
     requests = d.at_rate(drawn(300), 10)
     after, early = (
@@ -261,6 +310,18 @@ def test_the_crossing_of_intervals():
     assert d.level_at([1, 2, 3], spans(0.2, 0.3, 0.4)) == 1
     assert d.level_at([1, 2, 3], spans(-0.1, 0.01, 0.2)) == pytest.approx(1 + 10 / 11)
     assert [d.verdict(one) for one in spans(-0.1, 0.0, 0.1)] == ["pool", "neither", "split"]
+
+
+def test_the_range_in_which_the_two_are_not_told_apart():
+    def spans(*means):
+        return [Interval(mean, mean - 0.1, mean + 0.1, 0.95) for mean in means]
+
+    assert d.level_between([1, 2, 3], spans(-0.3, 0, 0.3)) == pytest.approx((1 + 2 / 3, 2 + 1 / 3))
+    assert d.level_between([1, 2, 3], spans(-0.3, -0.2, -0.05)) == pytest.approx((2 + 2 / 3, 3))
+    assert d.level_between([1, 2, 3], spans(0.05, 0.2, 0.3)) == pytest.approx((1, 1 + 1 / 3))
+    loads, found = [1, 2, 3, 4], spans(-0.4, -0.15, 0.2, 0.3)
+    least, most = d.level_between(loads, found)
+    assert least < d.level_at(loads, found) < most
 
 
 def test_what_cannot_be_split_is_refused():

@@ -325,8 +325,8 @@ def simulate_split(
         prompts = [worker.prompt_s(request.prompt_tokens) for request in mine]
         waits = fifo_waits(arrive, prompts)
         done = [sum(parts) for parts in zip(arrive, waits, prompts, strict=True)]
-        wires = [handoff.exposed_s(worker, request.prompt_tokens) for request in mine]
-        spans = [a + b + handoff.control_s for a, b in zip(fifo_waits(done, wires), wires, strict=True)]
+        wires = [handoff.transfer_s(worker, request.prompt_tokens) for request in mine]
+        spans = [late + handoff.control_s for late in _late_on_wire(done, prompts, wires, worker, handoff)]
         ready[turn::prefill] = [a + b for a, b in zip(done, spans, strict=True)]
         queued[turn::prefill], moved[turn::prefill] = waits, spans
         work += sum(prompts)
@@ -342,6 +342,19 @@ def simulate_split(
     span = max(ready) - requests[0].arrival_s
     busy = work / prefill / span if span else 0.0
     return Outcome((prefill + decode) * worker.gpus, prefill, ttft, tpot, queued, moved, busy)
+
+
+def _late_on_wire(
+    done: list[float], prompts: list[float], wires: list[float], worker: Worker, handoff: Handoff
+) -> list[float]:
+    """From each computed prompt until its cache is over, on a link that carries one cache at a time, seconds."""
+    layers = worker.layers if handoff.layer_by_layer else 1
+    free, late = 0.0, []
+    for end, prompt, wire in zip(done, prompts, wires, strict=True):
+        first = end - prompt * (layers - 1) / layers  # the first layer is computed
+        free = max(max(free, first) + wire, end + wire / layers)
+        late.append(free - end)
+    return late
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,8 +481,47 @@ def level_at(loads: Sequence[float], ahead: Sequence[Interval]) -> float | None:
         sure -= 1
     if not sure:
         return float(loads[0])
-    low, high = ahead[sure - 1].mean, ahead[sure].mean
-    return loads[sure - 1] + (loads[sure] - loads[sure - 1]) * -low / (high - low)
+    return _zero(loads, [one.mean for one in ahead], sure)
+
+
+def level_between(loads: Sequence[float], ahead: Sequence[Interval]) -> tuple[float, float]:
+    """The loads at which the two can't be told apart around where they are level, on straight lines between the loads.
+
+    Parameters
+    ----------
+    loads : sequence of float
+        Ascending.
+    ahead : sequence of Interval
+        What the split keeps more at each of them.
+
+    Returns
+    -------
+    tuple of float
+        The heaviest load up to which the pool is ahead for sure, and the one from which on the split is; the first or
+        last load looked at where a side never is.
+
+    Notes
+    -----
+    A load belongs to the range if its interval holds 0, so the range has the confidence of the intervals.
+
+    Examples
+    --------
+    >>> spans = [Interval(mean, mean - 0.05, mean + 0.05, 0.95) for mean in (-0.3, -0.1, 0.1)]
+    >>> level_between([10, 20, 30], spans)
+    (22.5, 27.5)
+    """
+    upper, lower = [one.high for one in ahead], [one.low for one in ahead]
+    start = next((place for place, value in enumerate(upper) if value >= 0), len(loads) - 1)
+    end = next((place for place in reversed(range(len(loads))) if lower[place] <= 0), 0)
+    least = _zero(loads, upper, start) if start and upper[start] >= 0 else float(loads[start])
+    most = _zero(loads, lower, end + 1) if end + 1 < len(loads) and lower[end] <= 0 else float(loads[end])
+    return least, most
+
+
+def _zero(loads: Sequence[float], values: Sequence[float], place: int) -> float:
+    """Where a straight line to a load from the one before it is 0."""
+    low, high = values[place - 1], values[place]
+    return loads[place - 1] + (loads[place] - loads[place - 1]) * -low / (high - low)
 
 
 def at_rate(requests: Sequence[scheduling.Request], arrival_rate: float) -> list[scheduling.Request]:
