@@ -2,22 +2,16 @@
 
 `_formulas` holds the arithmetic of the handoff, of the ratio and of what is counted. `_pooling` is the small case that
 is solved exactly: two servers, two kinds of jobs. `_fleet` runs requests with real lengths through a combined pool and
-through a split one, and searches the budget of the first and the ratio of the second. `_panel` is the live panel of
-the chapter.
+through a split one. `_race` searches the budget of the first and the ratio of the second, and finds the load at which
+they are level. `_panel` is the live panel of the chapter.
 """
 
 from calc.disaggregation._fleet import (
-    Comparison,
     Handoff,
     Outcome,
     Worker,
-    at_rate,
-    compare,
-    level_at,
-    level_between,
     simulate_pool,
     simulate_split,
-    verdict,
     worker,
 )
 from calc.disaggregation._formulas import (
@@ -36,6 +30,7 @@ from calc.disaggregation._formulas import (
 )
 from calc.disaggregation._panel import disaggregation_panel
 from calc.disaggregation._pooling import TwoKinds, equally_loaded, two_server_wait
+from calc.disaggregation._race import Comparison, at_rate, compare, level_at, level_between, verdict
 
 __all__ = [
     "Comparison",

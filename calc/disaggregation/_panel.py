@@ -6,8 +6,9 @@ import functools
 from random import Random
 from statistics import fmean
 
-from calc.disaggregation._fleet import Comparison, Handoff, Outcome, Worker, compare, worker
+from calc.disaggregation._fleet import Handoff, Outcome, Worker, worker
 from calc.disaggregation._formulas import qualified_per_gpu_hour, transfer_seconds
+from calc.disaggregation._race import Comparison, compare
 from calc.hardware import accelerator
 from calc.latency import Objectives
 from calc.models import load

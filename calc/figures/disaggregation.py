@@ -90,7 +90,12 @@ def two_servers(
 
 
 def qualified(
-    *, loads: Sequence[float], lines: dict[str, Sequence[float]], bound: Sequence[float], crossing: float | None
+    *,
+    loads: Sequence[float],
+    lines: dict[str, Sequence[float]],
+    bound: Sequence[float],
+    crossing: float | None,
+    between: tuple[float, float] | None = None,
 ) -> Picture:
     """Qualified requests per GPU-hour over the load.
 
@@ -104,6 +109,8 @@ def qualified(
         What it would be if every request qualified.
     crossing : float or None
         The load where split and tuned pool are level.
+    between : tuple of float, optional
+        The loads between which it lies with the stated confidence.
     """
     figure, (axes,) = canvas(2.9)
     axes.plot(loads, bound, color=PALE, lw=1, ls=(0, (2, 2)))
@@ -112,9 +119,12 @@ def qualified(
         axes.plot(loads, values, color=color, marker=marker, ms=3.5, label=name)
     top = 1.08 * max(bound)
     if crossing is not None:
+        if between is not None:
+            axes.axvspan(*between, ymax=0.58, color=PALE, alpha=0.35, lw=0)
         axes.axvline(crossing, ymax=0.58, color=GREY, lw=0.9, ls=(0, (4, 3)))
         left = crossing > (min(loads) + max(loads)) / 2  # where the text has room
-        place = crossing + (-0.01 if left else 0.01) * max(loads)
+        edge = crossing if between is None else between[0 if left else 1]
+        place = edge + (-0.01 if left else 0.01) * max(loads)
         axes.text(
             place, 0.015 * top, f"level at {significant(crossing, 3)}/s", ha="right" if left else "left", color=INK
         )
@@ -130,6 +140,8 @@ def qualified(
     level = (
         "They are never level" if crossing is None else f"Split and tuned pool are level at {significant(crossing, 3)}"
     )
+    if crossing is not None and between is not None:
+        level += f" ({significant(between[0], 3)} to {significant(between[1], 3)})"
     return picture(
         figure,
         alt=f"Qualified requests per GPU-hour at {significant(loads[0])} to {significant(loads[-1])} a second. "

@@ -113,6 +113,16 @@ def the_crossing_lies_between_loads(run: Run) -> None:
     if n["level"] is not None:
         assert n["loads"][0] <= n["level"] <= n["loads"][-1]
         assert n["by"]["split"]
+        least, most = n["around"]
+        assert n["loads"][0] <= least <= n["level"] <= most <= n["loads"][-1]
+
+
+def the_other_overlap_is_said(run: Run) -> None:
+    """The answer says who is ahead at the heaviest load where a step hides what a published one does."""
+    n = run.namespace
+    assert 0.9 < n["hides"] < 0.95
+    told = {"pool": "the pool would be ahead", "split": "the split would be ahead", "neither": "neither would be ahead"}
+    assert told[n["other_overlap"].winner] in run.prose
 
 
 def counted_by_hand(run: Run) -> None:
@@ -166,6 +176,7 @@ ALTERED = Altered(
         a_transfer_is_slower_than_its_wire,
         alike_jobs_are_pooled,
         the_crossing_lies_between_loads,
+        the_other_overlap_is_said,
         counted_by_hand,
     ),
 )
