@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calc.figures import BLUE, GIB, GREY, INK, ORANGE, Picture, boxes, canvas, picture
-from calc.units import format_bytes, format_count
+from calc.units import counted, format_bytes, format_count
 
 
 def token_walk(
@@ -85,7 +85,7 @@ def pool_over_time(
     axes.text(0.98 * longest, pool_bytes / GIB, f"the pool, {format_bytes(pool_bytes)} ", va="bottom", ha="right")
     for (rule, (requests, held)), color in zip(admitted.items(), (ORANGE, BLUE), strict=True):
         axes.plot(range(len(held)), [requests * h / GIB for h in held], color=color)
-        axes.text(longest * 1.01, requests * held[-1] / GIB, f"{format_count(requests)} requests,\n{rule}", va="center")
+        axes.text(longest * 1.01, requests * held[-1] / GIB, f"{counted(requests, 'request')},\n{rule}", va="center")
     if overflow is not None:
         axes.plot([overflow], [pool_bytes / GIB], "o", color=ORANGE, ms=4)
         after = f"full after {format_count(overflow)}"
