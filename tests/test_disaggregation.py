@@ -360,6 +360,8 @@ def test_panel_says_who_is_ahead_and_why():
     assert "The split keeps more requests" in split.meaning
     pool = d.disaggregation_panel(**PANEL | {"overlap_percent": 100, "pace_ms": 60})
     assert pool.rows[-1].text == "pool" and "The pool keeps more" in pool.meaning
+    assert split.rows[-2].label == pool.rows[-2].label == "Split less pool, 95% interval"
+    assert "-" not in split.rows[-2].text and pool.rows[-2].text.count("-") == 3  # an interval on one side of 0
     for panel in (split, pool):
         assert any(line.startswith("Q = ") for line in panel.working)
 

@@ -13,7 +13,7 @@ from calc.hardware import accelerator
 from calc.latency import Objectives
 from calc.models import load
 from calc.panel import Panel, Row
-from calc.queueing import typical_lengths
+from calc.queueing import Interval, typical_lengths
 from calc.scheduling import Request, length_at
 from calc.sources import load_json
 from calc.units import CalcError, counted, format_count, format_seconds, significant
@@ -98,6 +98,7 @@ def disaggregation_panel(
         Row("Pool: qualified per GPU-hour", _hourly(pool, arrival_rate, limits)),
         Row("Split: qualified per GPU-hour", _hourly(split, arrival_rate, limits)),
         Row(f"Handoff of {counted(prompt, 'token')}", format_seconds(_digits(way.exposed_s(one, prompt) + CONTROL_S))),
+        Row("Split less pool, 95% interval", _difference(found.ahead())),
         Row("Ahead", {"neither": "not told apart"}.get(found.winner, found.winner), keep=True),
     ]
     lines = working(
@@ -136,6 +137,11 @@ def _drawn() -> tuple[Request, ...]:
 
 def _digits(value: float) -> float:
     return float(f"{value:.4g}")
+
+
+def _difference(gain: Interval) -> str:
+    mean, low, high = (significant(100 * value, 2) for value in (gain.mean, gain.low, gain.high))
+    return f"{mean} points ({low} to {high})"
 
 
 def _hourly(outcome: Outcome, rate: float, limits: Objectives) -> str:
