@@ -146,6 +146,7 @@ def qualified(
         figure,
         alt=f"Qualified requests per GPU-hour at {significant(loads[0])} to {significant(loads[-1])} a second. "
         f"{ends}. {level}.",
-        caption="Simulated with real lengths on the same GPUs, budget and ratio searched at each load. Derived from "
-        "the assumptions.",
+        caption="Simulated with real lengths on the same GPUs, budget and ratio searched at each load. "
+        + ("Shaded: where the two are level, with 95% confidence. " if crossing is not None and between else "")
+        + "Derived from the assumptions.",
     )
