@@ -184,7 +184,7 @@ def test_a_log_is_explained_and_held_against_the_chosen_model():
     assert [line["line"] for line in alone["lines"]] == [1, 2, 3, 4, 4] and alone["checks"] == []
     against = json.loads(log_json(json.dumps({"log": LOG, "form": {}})))
     assert against["lines"] == alone["lines"]
-    assert {c["name"]: c["verdict"] for c in against["checks"]}["weights"] == "agrees"
+    assert {c["name"]: c["verdict"] for c in against["checks"]}["Weights"] == "agrees"
     cut = json.loads(log_json(json.dumps({"log": LOG + "\ntensor_parallel_size=4", "form": {}})))
     assert cut["checks"] != against["checks"], "what the log says of the cut goes first"
 

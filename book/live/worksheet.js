@@ -219,7 +219,7 @@ function showLog(answer) {
   const lines = answer.lines.map(({ label, text, meaning, line, worker, link: href }) =>
     item(make("a", { href }, label), text, `Line ${line}${worker ? `, ${worker}` : ""}. ${meaning}`));
   const checks = answer.checks.map(({ name, printed, computed, verdict, note }) =>
-    item(name, verdict, `${printed || "–"} printed, ${computed || "–"} computed. ${note}`));
+    item(name, verdict, `${printed ? `${printed} printed` : "Not printed"}, ${computed ? `${computed} computed` : "not computed"}. ${note}.`));
   log.querySelector(".report").replaceChildren(make("h3", {}, "What the log says"), make("dl", {}, ...lines),
     ...(checks.length ? [make("h3", {}, "Held against the arithmetic"), make("dl", {}, ...checks)] : []));
   tell("Explained in this page.");

@@ -360,8 +360,15 @@ def _log(given: dict[str, Any]) -> dict[str, Any]:
     checks = ("name", "printed", "computed", "verdict", "note")
     return {
         "lines": [{name: getattr(line, name) for name in lines} for line in found.lines],
-        "checks": [{name: getattr(check, name) for name in checks} for check in found.checks],
+        "checks": [
+            {name: getattr(check, name) for name in checks} | {"name": _begun(check.name), "note": _begun(check.note)}
+            for check in found.checks
+        ],
     }
+
+
+def _begun(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _against(text: str, chosen: dict[str, Any]) -> dict[str, Any]:
