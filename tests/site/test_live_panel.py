@@ -23,10 +23,17 @@ def woken(shared, panel_path):
     return panel
 
 
+@pytest.fixture(scope="module")
+def defaults(woken):
+    """What the first panel shows before anybody changes it."""
+    return woken.locator("dd").all_text_contents()
+
+
 @pytest.fixture
-def panel(woken):
-    """The first panel, live and at its defaults."""
+def panel(woken, defaults):
+    """The first panel, live and at its defaults: its status alone could still be that of the test before."""
     woken.get_by_role("button", name="Reset").click()
+    expect(woken.locator("dd")).to_have_text(defaults)
     expect(woken.locator(".panel-status")).to_have_text(LIVE)
     return woken
 
