@@ -89,6 +89,7 @@ form.addEventListener("change", ({ target }) => { if (aside.has(target)) update(
 // --- what is shown -------------------------------------------------------------------------------------------
 
 function show(answer) {
+  clearTimeout(pause); // what follows once the hand is still
   refuse(sheet, answer);
   for (const button of form.querySelectorAll("[data-copy], [data-export]")) button.disabled = !answer.ok;
   if (!answer.ok) return say(answer.error);
@@ -97,7 +98,6 @@ function show(answer) {
   const known = make("section", {}, make("h3", {}, "Know that"), make("ul", {}, ...warned));
   report.replaceChildren(make("h2", {}, answer.title), known, ...answer.sections.map((section) => part(section, open)));
   say("Computed in this page for the values shown.");
-  clearTimeout(pause); // once the hand is still
   pause = setTimeout(() => {
     const kept = answer.sections.flatMap(({ lines }) => lines.filter(({ keep }) => keep));
     sheet.querySelector("output").textContent = kept.map(({ label, text }) => `${label}: ${text}`).join("; ");
