@@ -37,7 +37,9 @@ def test_no_page_is_wider_than_a_phone(watched, pages):
 def test_what_scrolls_can_be_reached_by_keyboard(watched, pages):
     watched.page.set_viewport_size({"width": 390, "height": 844})
     for path in pages:
-        unreachable = watched.open(path).evaluate(
+        page = watched.open(path)
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # boxes are measured
+        unreachable = page.evaluate(
             """() => [...document.querySelectorAll('main *')].filter(e => {
                 const scrolls = /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1;
                 return scrolls && e.tabIndex < 0 && e.checkVisibility();
