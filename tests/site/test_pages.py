@@ -38,7 +38,8 @@ def test_what_scrolls_can_be_reached_by_keyboard(watched, pages):
     watched.page.set_viewport_size({"width": 390, "height": 844})
     for path in pages:
         page = watched.open(path)
-        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # boxes are measured
+        # the page measures its boxes in the first frame after it has loaded
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         unreachable = page.evaluate(
             """() => [...document.querySelectorAll('main *')].filter(e => {
                 const scrolls = /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1;
