@@ -13,7 +13,7 @@ from typing import Any
 from calc.latency._timeline import Chunk, Run, Timeline
 from calc.sources import data_path
 from calc.units import CalcError
-from calc.workload import Fields, ReadError, json_lines
+from calc.workload import Fields, ReadError, read_recording
 
 _MADE_BY = "recording of data/measured with request traffic, schema 1, made by `make measure`"
 
@@ -51,6 +51,8 @@ class Repeat:
     rounds : tuple of tuple
         For each request its rounds of speculation, as (draft tokens accepted, draft tokens proposed); empty where
         it had none.
+    outputs : tuple of tuple of int or None
+        For each request the token ids of its answer; None where they were not kept.
     """
 
     setup: str
@@ -63,6 +65,7 @@ class Repeat:
     gateway: tuple[Mapping[str, float] | None, ...] = ()
     gauges: tuple[Gauge, ...] = ()
     rounds: tuple[tuple[tuple[int, int], ...], ...] = ()
+    outputs: tuple[tuple[int, ...] | None, ...] = ()
 
     def playing(self, role: str) -> Run:
         """The requests of one role.
@@ -96,29 +99,19 @@ def read_shelf(path: str | Path) -> tuple[Repeat, ...]:
         With the line, if the file is cut off, of another schema, holds no request traffic, or a request
         contradicts itself.
     """
-    lines = json_lines(path, _MADE_BY)
-    header = next(lines)
-    if header.data.get("kind") != "header" or header.data.get("schema") != 1:
-        raise ReadError(f"{header.where}: no header of schema 1; wanted a {_MADE_BY}")
-    runs: dict[int, Fields] = {}
+    recording = read_recording(path, _MADE_BY, "request", "gauge")
     requests: dict[int, list[Fields]] = {}
-    gauges: dict[int, Fields] = {}
-    for row in lines:
-        kind = row.text("kind")
-        if kind == "run" and row.data.get("accepted") is True:
-            runs[row.count("run")] = row
-        elif kind == "request":
-            requests.setdefault(row.count("run"), []).append(row)
-        elif kind == "gauge":
-            gauges[row.count("run")] = row
-    if stray := requests.keys() - runs.keys():
+    for row in recording.rows["request"]:
+        requests.setdefault(row.count("run"), []).append(row)
+    gauges = {row.count("run"): row for row in recording.rows["gauge"]}
+    if stray := requests.keys() - recording.runs.keys():
         where = requests[min(stray)][0].where
         raise ReadError(f"{where}: run {min(stray)} is not among the accepted ones; the file is damaged")
-    if not requests:
-        raise ReadError(f"{header.where}: no request in this recording; wanted a {_MADE_BY}")
-    title = header.text("title")
+    title = recording.header.text("title")
     return tuple(
-        _repeat(run, requests[number], gauges.get(number), title) for number, run in runs.items() if number in requests
+        _repeat(run, requests[number], gauges.get(number), title)
+        for number, run in recording.runs.items()
+        if number in requests
     )
 
 
@@ -170,6 +163,7 @@ def _repeat(run: Fields, rows: list[Fields], gauge: Fields | None, title: str) -
         gateway=tuple(_seconds(row, "gateway") for row in rows),
         gauges=_gauges(gauge) if gauge else (),
         rounds=tuple(map(_rounds, rows)),
+        outputs=tuple(tuple(map(int, row.numbers("output"))) if row.has("output") else None for row in rows),
     )
 
 

@@ -14,7 +14,7 @@ from calc.roofline import positions_read
 from calc.scheduling._clock import Affine
 from calc.scheduling._ledger import Step
 from calc.scheduling._requests import SchedulingError
-from calc.workload import Fields, ReadError, json_lines
+from calc.workload import Fields, read_recording
 
 _MADE_BY = "recording of data/measured with an engine's steps, schema 1, made by `make measure`"
 
@@ -84,19 +84,8 @@ def read_iterations(path: str | Path) -> tuple[Log, ...]:
     ReadError
         With the line, if the file is cut off, of another schema, or holds no steps.
     """
-    lines = json_lines(path, _MADE_BY)
-    header = next(lines)
-    if header.data.get("kind") != "header" or header.data.get("schema") != 1:
-        raise ReadError(f"{header.where}: no header of schema 1; wanted a {_MADE_BY}")
-    runs, logs = {}, {}
-    for row in lines:
-        kind = row.text("kind")
-        if kind == "run" and row.data.get("accepted") is True:
-            runs[row.count("run")] = row
-        elif kind == "steps":
-            logs[row.count("run")] = row
-    if not logs:
-        raise ReadError(f"{header.where}: no steps in this recording; wanted a {_MADE_BY}")
+    recording = read_recording(path, _MADE_BY, "steps")
+    logs = {row.count("run"): row for row in recording.rows["steps"]}
     return tuple(
         Log(
             setup=run.text("setup"),
@@ -105,7 +94,7 @@ def read_iterations(path: str | Path) -> tuple[Log, ...]:
             parameters=MappingProxyType(dict(run.fields("parameters").data)),
             iterations=_iterations(logs[number]),
         )
-        for number, run in runs.items()
+        for number, run in recording.runs.items()
         if number in logs
     )
 

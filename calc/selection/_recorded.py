@@ -9,7 +9,6 @@ from pathlib import Path
 
 from calc.latency import Objectives, Repeat, Run, per_second, read_shelf, request_latency
 from calc.units import CalcError
-from calc.workload import json_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +47,14 @@ def read_loads(path: str | Path) -> tuple[Load, ...]:
     CalcError
         If the file is no such recording, or a request has no output.
     """
-    made_by = "recording of data/measured with the engines' answers, made by `make measure`"
-    repeats = read_shelf(path)
-    runs: dict[tuple[str, str, int], int] = {}
-    answers: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-    for row in json_lines(path, made_by):
-        if row.data.get("kind") == "run" and row.data.get("accepted") is True:
-            runs[row.text("setup"), row.text("name"), row.count("repeat")] = row.count("run")
-        elif row.data.get("kind") == "request":
-            output = tuple(int(token) for token in row.numbers("output"))
-            answers.setdefault(row.count("run"), []).append((row.count("due_us"), output))
-    in_order = {run: tuple(output for _, output in sorted(rows, key=lambda r: r[0])) for run, rows in answers.items()}
-    return tuple(Load(r.setup, r, in_order[runs[r.setup, r.name, r.number]]) for r in repeats)
+    return tuple(Load(repeat.setup, repeat, _answers(repeat)) for repeat in read_shelf(path))
+
+
+def _answers(repeat: Repeat) -> tuple[tuple[int, ...], ...]:
+    if None in repeat.outputs:
+        raise CalcError(f"{repeat.run.source}: a request without its output; wanted a recording that keeps the answers")
+    due = sorted(zip(repeat.run.timelines, repeat.outputs, strict=True), key=lambda pair: pair[0].due_s)
+    return tuple(output for _, output in due)
 
 
 def answers_of(loads: tuple[Load, ...], setup: str) -> dict[tuple[int, int], tuple[int, ...]]:

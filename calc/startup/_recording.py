@@ -13,7 +13,7 @@ from calc.parameters import count
 from calc.sources import data_path, load_json
 from calc.startup._formulas import average_rate
 from calc.units import CalcError, parse
-from calc.workload import Fields, ReadError, json_lines
+from calc.workload import Fields, ReadError, read_recording
 
 _MADE_BY = "recording of starts in data/measured, schema 1, made by `make measure`"
 
@@ -94,21 +94,8 @@ def read_starts(path: str | Path) -> tuple[RecordedStart, ...]:
     ReadError
         With the line, if the file is cut off, of another schema, holds no start, or a start contradicts itself.
     """
-    lines = json_lines(path, _MADE_BY)
-    header = next(lines)
-    if header.data.get("kind") != "header" or header.data.get("schema") != 1:
-        raise ReadError(f"{header.where}: no header of schema 1; wanted a {_MADE_BY}")
-    runs: dict[int, Fields] = {}
-    starts: list[Fields] = []
-    for row in lines:
-        kind = row.text("kind")
-        if kind == "run" and row.data.get("accepted") is True:
-            runs[row.count("run")] = row
-        elif kind == "start":
-            starts.append(row)
-    if not starts:
-        raise ReadError(f"{header.where}: no start in this recording; wanted a {_MADE_BY}")
-    return tuple(_start(row, runs) for row in starts)
+    recording = read_recording(path, _MADE_BY, "start")
+    return tuple(_start(row, recording.runs) for row in recording.rows["start"])
 
 
 def _start(row: Fields, runs: Mapping[int, Fields]) -> RecordedStart:

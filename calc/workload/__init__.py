@@ -1,10 +1,12 @@
 """Workloads: public traces, arrival processes, and how other people's files are read.
 
 `_files` takes records out of JSON, JSON lines and CSV and names the line of anything wrong. `_requests`
-holds the readers of the Azure, Mooncake and BurstGPT traces and the open-loop arrival processes.
+holds the readers of the Azure, Mooncake and BurstGPT traces and the open-loop arrival processes, `_recordings` what all
+readers of the book's own recordings share.
 """
 
 from calc.workload._files import Fields, ReadError, csv_rows, json_file, json_lines
+from calc.workload._recordings import Recording, read_recording
 from calc.workload._requests import (
     MOONCAKE_BLOCK_TOKENS,
     Request,
@@ -19,6 +21,7 @@ __all__ = [
     "MOONCAKE_BLOCK_TOKENS",
     "Fields",
     "ReadError",
+    "Recording",
     "Request",
     "arrivals",
     "at_rate",
@@ -28,4 +31,5 @@ __all__ = [
     "read_azure",
     "read_burstgpt",
     "read_mooncake",
+    "read_recording",
 ]
