@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calc import queueing, startup
+from calc.latency import Spread
 from calc.models import load
 from calc.parameters import count
 from calc.sources import load_json
@@ -379,7 +380,7 @@ def test_quantities_are_converted_and_checked():
         (lambda: startup.drain_seconds(backlog=5, served_rate=4, arrival_rate=4), "the queue never drains"),
         (lambda: startup.pieces(checkpoint_bytes=1, piece_bytes=0), "piece_bytes is 0"),
         (lambda: startup.payback_steps(extra_seconds=1, saved_per_step=0), "saved_per_step is 0"),
-        (lambda: startup.spread([]), "no repeat"),
+        (lambda: Spread.of([]), "no repeat"),
     ],
 )
 def test_impossible_arguments_are_refused(call, message):
@@ -479,8 +480,8 @@ def test_a_recorded_start_is_read(tmp_path):
     assert one.phases == {"server imported": 4.0, "weights loaded": 5.0, "first token": 3.5}
     assert one.parts == {"imports": 4.0, "weights": 5.0, "engine, server": 3.5}
     summary = startup.by_state([one, two])["all warm"]
-    assert summary["total"] == startup.Spread(18.75, 12.5, 25.0, 2)
-    assert summary["weights"] == startup.Spread(7.5, 5.0, 10.0, 2)
+    assert summary["total"] == Spread(18.75, 12.5, 25.0, 2)
+    assert summary["weights"] == Spread(7.5, 5.0, 10.0, 2)
 
 
 @pytest.mark.parametrize(
@@ -510,7 +511,7 @@ def test_the_books_own_recording():
         assert set(parts) - {"total"} <= set(startup.PARTS.values())
     assert all(sum(s.parts.values()) == pytest.approx(s.total_s) for s in starts)
     warm, cold = states["all warm"]["total"], states["nothing cached"]["total"]
-    assert warm.most_s < cold.least_s
+    assert warm.high < cold.low
 
 
 # --- the panel -----------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
-from calc.startup import Schedule, Spread
+from calc.latency import Spread
+from calc.startup import Schedule
 from calc.units import format_seconds, significant
 
 PALE = "#c9c9c9"
@@ -78,12 +79,12 @@ def stacked_parts(*, states: Mapping[str, Mapping[str, Spread]], source: str) ->
     parts = [part for part in next(iter(states.values())) if part != "total"]
     colors = {part: PART_COLORS[i % len(PART_COLORS)] for i, part in enumerate(parts)}
     figure, (axes,) = canvas(0.95 + 0.62 * len(states))
-    width = 1.02 * max(spreads["total"].most_s for spreads in states.values())
+    width = 1.02 * max(spreads["total"].high for spreads in states.values())
     said = []
     for row, (state, spreads) in enumerate(states.items()):
         y, left = 1.5 * (len(states) - 1 - row), 0.0
         for part in parts:
-            seconds = spreads[part].median_s
+            seconds = spreads[part].median
             boxes(axes, [(left, y, seconds, 0.62)], fc=colors[part], ec="none")
             if seconds > ROOM * width:
                 inside = "#ffffff" if colors[part] not in (PALE, GREY) else "#000001"
@@ -92,10 +93,10 @@ def stacked_parts(*, states: Mapping[str, Mapping[str, Spread]], source: str) ->
                 axes.text(left + seconds / 2, y + 0.66, significant(seconds, 2), ha="center", va="bottom", fontsize=7.5)
             left += seconds
         total = spreads["total"]
-        axes.plot([total.least_s, total.most_s], [y + 0.75, y + 0.75], color=INK, lw=1, marker="|", ms=4)
-        axes.text(0, y + 0.72, f"{state}: {significant(total.median_s, 3)} s", va="bottom", fontsize=8)
-        inner = ", ".join(f"{part} {significant(spreads[part].median_s, 2)} s" for part in parts)
-        said.append(f"{state}: {significant(total.median_s, 3)} s, of it {inner}")
+        axes.plot([total.low, total.high], [y + 0.75, y + 0.75], color=INK, lw=1, marker="|", ms=4)
+        axes.text(0, y + 0.72, f"{state}: {significant(total.median, 3)} s", va="bottom", fontsize=8)
+        inner = ", ".join(f"{part} {significant(spreads[part].median, 2)} s" for part in parts)
+        said.append(f"{state}: {significant(total.median, 3)} s, of it {inner}")
     handles = [axes.barh(-9, 0, color=colors[part], label=part) for part in parts]
     axes.legend(
         handles=handles, frameon=False, fontsize=7.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.3),

@@ -48,13 +48,11 @@ from calc.startup._recording import (
     PublishedLoad,
     PublishedStart,
     RecordedStart,
-    Spread,
     by_state,
     published_loads,
     published_starts,
     read_starts,
     recording,
-    spread,
 )
 from calc.startup._start import COPY, ORDERS, WEIGHT_PHASES, WEIGHTS_FROM, Hop, StartUp, hops, phases, stream_seconds
 
@@ -74,7 +72,6 @@ __all__ = [
     "PublishedStart",
     "RecordedStart",
     "Schedule",
-    "Spread",
     "StartUp",
     "Timed",
     "allowance",
@@ -105,7 +102,6 @@ __all__ = [
     "seconds_left",
     "shortest_set",
     "smallest_set",
-    "spread",
     "startup_panel",
     "storage_allowance",
     "stream_seconds",

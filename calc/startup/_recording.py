@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from types import MappingProxyType
 
+from calc.latency import Spread
 from calc.models import load
 from calc.parameters import count
 from calc.sources import data_path, load_json
 from calc.startup._formulas import average_rate
-from calc.units import CalcError, parse
+from calc.units import parse
 from calc.workload import Fields, ReadError, read_recording
 
 _MADE_BY = "recording of starts in data/measured, schema 1, made by `make measure`"
@@ -111,35 +111,6 @@ def _start(row: Fields, runs: Mapping[int, Fields]) -> RecordedStart:
     return RecordedStart(row.text("state"), runs[number].count("repeat"), share, MappingProxyType(times))
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A quantity over repeats: the median, the least, the most and how many, in seconds."""
-
-    median_s: float
-    least_s: float
-    most_s: float
-    repeats: int
-
-
-def spread(seconds: Iterable[float]) -> Spread:
-    """Median and range of repeats.
-
-    Raises
-    ------
-    CalcError
-        If there is none.
-
-    Examples
-    --------
-    >>> spread([37.0, 41.0, 38.0])
-    Spread(median_s=38.0, least_s=37.0, most_s=41.0, repeats=3)
-    """
-    values = sorted(seconds)
-    if not values:
-        raise CalcError("no repeat: wanted at least one")
-    return Spread(median(values), values[0], values[-1], len(values))
-
-
 def by_state(starts: Iterable[RecordedStart]) -> dict[str, dict[str, Spread]]:
     """For each state, the spread of each part over its repeats, and of the "total".
 
@@ -150,15 +121,15 @@ def by_state(starts: Iterable[RecordedStart]) -> dict[str, dict[str, Spread]]:
     Returns
     -------
     dict of str to dict of str to Spread
-        States and parts in the order recorded; medians of parts need not add up to the median total.
+        Seconds, states and parts in the order recorded; medians of parts need not add up to the median total.
     """
     states: dict[str, list[RecordedStart]] = {}
     for start in starts:
         states.setdefault(start.state, []).append(start)
     found = {}
     for state, repeats in states.items():
-        parts = {part: spread(start.parts.get(part, 0.0) for start in repeats) for part in repeats[0].parts}
-        found[state] = parts | {"total": spread(start.total_s for start in repeats)}
+        parts = {part: Spread.of(start.parts.get(part, 0.0) for start in repeats) for part in repeats[0].parts}
+        found[state] = parts | {"total": Spread.of(start.total_s for start in repeats)}
     return found
 
 
