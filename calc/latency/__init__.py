@@ -28,6 +28,7 @@ from calc.latency._objectives import Objectives
 from calc.latency._panel import goodput_panel
 from calc.latency._percentiles import (
     METHODS,
+    binomial_cdf,
     histogram_percentile,
     interval_ranks,
     percentile,
@@ -74,6 +75,7 @@ __all__ = [
     "Tick",
     "Timeline",
     "attainment",
+    "binomial_cdf",
     "delayed_requests",
     "dialect",
     "dialects",

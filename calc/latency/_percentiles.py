@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, exp, floor, isfinite, lgamma, log, sqrt
+from math import ceil, exp, floor, fsum, isfinite, lgamma, log, sqrt
 from statistics import NormalDist
 
 from calc.latency._counts import fewest_requests, requests_within
@@ -336,11 +336,11 @@ def requests_to_prove(p: float, over: int, confidence: float = 0.99) -> int:
     if over < 0 or over != int(over):
         raise CalcError(f"requests_to_prove: over is {over}, wanted a whole number of at least 0")
     low, high = over, over + 1
-    while _binomial_cdf(high, 1 - p / 100, over) > 1 - confidence:
+    while binomial_cdf(high, 1 - p / 100, over) > 1 - confidence:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _binomial_cdf(middle, 1 - p / 100, over) <= 1 - confidence else (middle, high)
+        low, high = (low, middle) if binomial_cdf(middle, 1 - p / 100, over) <= 1 - confidence else (middle, high)
     return high
 
 
@@ -349,9 +349,17 @@ def _exact(n: int, p: float) -> float:
     return round(n * p / 100, 9)
 
 
-def _binomial_cdf(n: int, p: float, k: int) -> float:
-    """P(at most k of n)."""
-    return min(sum(_binomial(n, p, i) for i in range(_start(n, p), k + 1)), 1.0) if k < n else 1.0
+def binomial_cdf(n: int, p: float, k: int) -> float:
+    """Probability of at most `k` events in `n` trials, each with the chance `p`.
+
+    Counts more than twelve deviations below the mean are left out: their chance does not matter in double precision.
+
+    Examples
+    --------
+    >>> round(binomial_cdf(4, 0.5, 1), 12)
+    0.3125
+    """
+    return min(fsum(_binomial(n, p, i) for i in range(_start(n, p), k + 1)), 1.0) if k < n else 1.0
 
 
 def _binomial_quantile(n: int, p: float, q: float, *, above: bool) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp, floor, fsum, lgamma, log, sqrt
 
+from calc.latency import binomial_cdf
 from calc.selection._formulas import flip_rate
 from calc.units import CalcError
 
@@ -151,20 +151,9 @@ def share_interval(happened: int, samples: int, confidence: float = 0.95) -> tup
     if not 0 < confidence < 1:
         raise CalcError(f"confidence is {confidence}, wanted a number between 0 and 1")
     tail = (1 - confidence) / 2
-    lower = _root(lambda p: 1 - _at_most(happened - 1, samples, p) - tail) if happened else 0.0
-    upper = _root(lambda p: tail - _at_most(happened, samples, p)) if happened < samples else 1.0
+    lower = _root(lambda p: 1 - binomial_cdf(samples, p, happened - 1) - tail) if happened else 0.0
+    upper = _root(lambda p: tail - binomial_cdf(samples, p, happened)) if happened < samples else 1.0
     return lower, upper
-
-
-def _at_most(events: int, samples: int, p: float) -> float:
-    """Probability of at most so many events; what lies twelve deviations below the mean is left out."""
-    start = max(0, floor(samples * p - 12 * sqrt(samples * p * (1 - p)) - 12))
-    return fsum(_exactly(k, samples, p) for k in range(start, events + 1))
-
-
-def _exactly(events: int, samples: int, p: float) -> float:
-    ways = lgamma(samples + 1) - lgamma(events + 1) - lgamma(samples - events + 1)
-    return exp(ways + events * log(p) + (samples - events) * log(1 - p))
 
 
 def _root(rising: Callable[[float], float]) -> float:
