@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from calc.adapters._formulas import file_bytes, pair_parameters, stored_bytes
 from calc.adapters._sites import EMBEDDINGS, Site, target_group, targeted
@@ -49,7 +50,7 @@ class Adapter:
     @property
     def low_rank_parameters(self) -> int:
         """Parameters of all pairs: what is trained besides the saved matrices."""
-        return sum(times * self._parameters(site) for site, times in Counter(self.sites).items())
+        return sum(times * self._parameters(site) for site, times in _alike(self.model, self.targets))
 
     @property
     def whole_matrices(self) -> tuple[str, ...]:
@@ -149,7 +150,7 @@ class Adapter:
         if fully_sharded and self.rank % ranks:
             raise CalcError(f"a rank of {self.rank} doesn't divide among {ranks} ranks: use a multiple of {ranks}")
         total = 0
-        for site, times in Counter(self.sites).items():
+        for site, times in _alike(self.model, self.targets):
             total += times * self._parameters(site, site.held(ranks=ranks, fully_sharded=fully_sharded))
         return total
 
@@ -159,7 +160,7 @@ class Adapter:
         return site.copies * pair_parameters(rank=self.rank, input_dim=width, output_dim=height)
 
     def _repr_html_(self) -> str:
-        kinds = Counter(self.sites).items()
+        kinds = _alike(self.model, self.targets)
         head = "<tr><th>module</th><th>input</th><th>output</th><th>parameters of its pairs</th></tr>"
         rows = [
             (site.name, *map(format_count, (site.input_dim, site.output_dim, times * self._parameters(site))))
@@ -172,6 +173,12 @@ class Adapter:
         body = "".join(f"<tr><th>{n}</th>{''.join(f'<td>{c}</td>' for c in cells)}</tr>" for n, *cells in rows)
         what = f"{self.model.name}, rank {self.rank}, {self.element}: {format_bytes(self.stored_bytes)}"
         return f'<table class="calc-table"><caption>{what}</caption><thead>{head}</thead><tbody>{body}</tbody></table>'
+
+
+@lru_cache(maxsize=128)
+def _alike(model: ModelGeometry, targets: tuple[str, ...]) -> tuple[tuple[Site, int], ...]:
+    """The adapted matrices that are equal, with how many there are: a model has hundreds, of a few shapes."""
+    return tuple(Counter(targeted(model, targets)).items())
 
 
 def adapter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -219,6 +220,13 @@ def _several(values: Any, unit: str) -> str:
     return ", ".join(shown)
 
 
+@functools.lru_cache(maxsize=512, typed=True)
+def _shown(formula: Callable, /, **arguments: Any) -> dict[str, str]:
+    """A formula's working, written once: a change of one choice leaves most lines as they were."""
+    done = working(formula, **arguments)
+    return {"working": done.text, "latex": done.latex}
+
+
 @dataclass(slots=True)
 class Builder:
     """Collects the lines of one section."""
@@ -240,9 +248,10 @@ class Builder:
         **more: Any,
     ) -> None:
         """One more line; `by` is the formula with its arguments that gives it."""
-        if by is not None and not isinstance(by, Working):
-            by = working(by[0], **by[1])
-        shown = {} if by is None else {"working": by.text, "latex": by.latex}
+        if isinstance(by, Working):
+            shown = {"working": by.text, "latex": by.latex}
+        else:
+            shown = {} if by is None else _shown(by[0], **by[1])
         value = tuple(map(whole, value)) if isinstance(value, (tuple, list)) else whole(value)
         text = more.pop("text", None) or written(value, unit)
         self.lines.append(

@@ -285,7 +285,7 @@ def _value(field: Field, value: Any) -> Any:
         raise Refused(f"{name} is {shown(value)}, wanted a number.", field.name)
     if not -LARGEST < value < LARGEST:
         raise Refused(f"{name} is {shown(value)}, which is no number for it.", field.name)
-    if value < 0 or (field.positive and value == 0):
+    if field.factor != 1 and (value < 0 or (field.positive and value == 0)):  # else `size` says it, with its range
         wanted = "more than 0" if field.positive else "at least 0"
         raise Refused(f"{name} is {value:.12g}, wanted {wanted}.", field.name)
     if field.most is not None and value > field.most:
