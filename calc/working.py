@@ -267,7 +267,8 @@ class _Writer:
                     return _name(self.names.get(name, name), self.tex)
                 return _number(self.scope[name], self.units.get(name, ""), self.tex)
             case ast.Constant(value=value):
-                return significant(value, 12)
+                text = significant(value, 12)
+                return _tex_units(text) if self.tex else text
             case ast.Call(func=ast.Name(id="ceil") | ast.Attribute(attr="ceil"), args=[inner]):
                 return self._around("⌈", "⌉", r"\lceil", r"\rceil", self.write(inner))
             case ast.Call(func=ast.Name(id="floor") | ast.Attribute(attr="floor"), args=[inner]):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calc
-from calc import capacity, kv_cache
+from calc import capacity, kv_cache, selection
 from calc import working as module
 from calc.units import UNITS, CalcError, dimensions, parse, registry
-from calc.working import SYMBOLS, Symbol, exact, symbols_of, working
+from calc.working import SYMBOLS, Symbol, exact, symbolic, symbols_of, working
 
 
 @dimensions("byte", positions="count", block_tokens="count>0", element_bytes="byte")
@@ -43,6 +43,14 @@ def test_the_bundle_has_math_and_plain_text():
     bundle = working(two_steps, positions=1, block_tokens=1, element_bytes=1)._repr_mimebundle_()
     assert set(bundle) == {"text/latex", "text/plain"}
     assert bundle["text/latex"].startswith("$$")
+
+
+def test_numbers_in_latex_have_commas_that_do_not_space():
+    shown = working(selection.cost_per_million, price_hour=1234.5, good_rate=2000, busy_share=0.5)
+    assert "3,600" in shown.text and "1,234.5" in shown.text
+    for latex in (shown.latex, symbolic(selection.cost_per_million)):
+        assert "3{,}600" in latex
+        assert not re.search(r"\d,\d", latex)
 
 
 def test_a_name_without_a_symbol_is_refused():

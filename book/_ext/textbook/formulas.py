@@ -7,20 +7,23 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 import calc
 from calc.symbols import SYMBOLS
+from calc.units import CalcError
 from calc.working import symbolic, symbols_of
 from textbook.ledger import part, titled
 
 HEADING = re.compile(r"^#{2,3} +(.+?) *$", re.MULTILINE)
-SHOWN = re.compile(r"\bshow\(\s*(?:(\w+)\.)?(\w+)\b")
+SYMBOL = re.compile("|".join(sorted((re.escape(s.latex) for s in SYMBOLS.values()), key=len, reverse=True)))
 
 
 def formulas() -> dict[str, dict[str, Callable]]:
@@ -40,24 +43,60 @@ def formulas() -> dict[str, dict[str, Callable]]:
     return found
 
 
-def steps(root: Path, pages: list[str]) -> dict[str, list[tuple[str, str]]]:
-    """For each formula that a chapter shows: the page and the heading under which it does, in reading order."""
-    found: dict[str, list[tuple[str, str]]] = {}
+def places(root: Path, pages: list[str]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """For each formula that a chapter shows: the page and the heading under which it does, in reading order.
+
+    What counts is what stands on the page. A cell may take its formula from a function that chooses one, so its source
+    doesn't say which it shows.
+    """
+    known = {}
+    for module, own in formulas().items():
+        for name, formula in own.items():
+            with suppress(CalcError):  # without a symbol for each name it can't be shown
+                known[module, name] = rows(symbolic(formula))
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for page in pages:
         path = root / f"{page}.ipynb"
         if not path.is_file():
             continue
         heading = ""
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            source = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
-                heading = [heading, *HEADING.findall(source)][-1]
+                heading = [heading, *HEADING.findall("".join(cell["source"]))][-1]
                 continue
-            for _, name in SHOWN.findall(source):
-                places = found.setdefault(name, [])
-                if (page, heading) not in places:
-                    places.append((page, heading))
+            for output in cell["outputs"]:
+                latex = "".join(output.get("data", {}).get("text/latex", ""))
+                if r"\begin{aligned}" not in latex:
+                    continue
+                where = found.setdefault(shown(latex, known, f"{page}, {heading}"), [])
+                if (page, heading) not in where:
+                    where.append((page, heading))
     return found
+
+
+def rows(latex: str) -> list[str]:
+    """The rows of an aligned formula."""
+    return [row.strip().removesuffix(r"\\").strip() for row in latex.splitlines() if "&" in row]
+
+
+def shape(row: str) -> str:
+    """A row with its result, but one sign for every symbol on the right: a chapter may put another symbol there."""
+    left, right = row.split("&=", 1) if "&=" in row else ("", row)
+    return f"{left.strip()} = {SYMBOL.sub('□', right)}"
+
+
+def shown(latex: str, known: dict[tuple[str, str], list[str]], where: str) -> tuple[str, str]:
+    """Which of the known formulas a working shows: all rows of the formula stand in it, in order."""
+    for form in (str, shape):
+        working = [form(row) for row in rows(latex)]
+        found = []
+        for name, own in known.items():
+            following = iter(working)
+            if form(own[0]) == working[0] and all(form(row) in following for row in own):
+                found.append(name)
+        if len(found) == 1:
+            return found[0]
+    raise ExtensionError(f"{where}: a working is of no formula, or of one of {found}:\n{latex}")
 
 
 def summary(formula: Callable) -> str:
@@ -77,16 +116,19 @@ class FormulasDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         site = self.env.external_site_map
         pages = [page for tree in site.root.subtrees for page in tree.files()]
-        places = steps(Path(self.env.srcdir), pages)
+        found = places(Path(self.env.srcdir), pages)
         order = {page: i for i, page in enumerate(pages)}
-        derived = {module: {name: f for name, f in own.items() if name in places} for module, own in formulas().items()}
-        first = {module: min(order[places[name][0][0]] for name in own) for module, own in derived.items() if own}
-        return [self.section(module, derived[module], places) for module in sorted(first, key=first.get)]
+        derived = {
+            module: [(name, f, found[module, name]) for name, f in own.items() if (module, name) in found]
+            for module, own in formulas().items()
+        }
+        first = {module: min(order[where[0][0]] for _, _, where in own) for module, own in derived.items() if own}
+        return [self.section(module, derived[module]) for module in sorted(first, key=first.get)]
 
-    def section(self, module: str, own: dict[str, Callable], places: dict[str, list[tuple[str, str]]]) -> nodes.section:
+    def section(self, module: str, own: list[tuple[str, Callable, list[tuple[str, str]]]]) -> nodes.section:
         section = part(titled(module), f"formulas-{module}", self)
-        for name, formula in own.items():
-            section += self.one(module, name, formula, places[name])
+        for name, formula, where in own:
+            section += self.one(module, name, formula, where)
         return section
 
     def one(self, module: str, name: str, formula: Callable, places: list[tuple[str, str]]) -> nodes.container:
