@@ -16,7 +16,7 @@ from calc.published import rows
 from calc.symbols import SYMBOLS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
-from textbook import errata, formulas  # noqa: E402
+from textbook import errata  # noqa: E402
 from textbook.body import finish  # noqa: E402
 from textbook.ledger import LedgerError, entry  # noqa: E402
 from textbook.symbols import groups  # noqa: E402
@@ -188,15 +188,6 @@ def test_every_formula_on_the_sheet_names_a_step_that_exists(site):
             page, _, anchor = link["href"].partition("#")
             target = (site / "book" / "reference" / page).resolve()
             assert f'id="{anchor}"' in target.read_text("utf-8"), link["href"]
-
-
-def test_a_formula_shown_by_a_chapter_stands_on_the_sheet(tmp_path):
-    cells = [
-        {"cell_type": "markdown", "source": ["### Step 1 · One"]},
-        {"cell_type": "code", "source": ["x = show(\n    kv_cache.sequence_bytes,\n    positions=1)"]},
-    ]
-    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
-    assert formulas.steps(tmp_path, ["a", "no/such/page"]) == {"sequence_bytes": [("a", "Step 1 · One")]}
 
 
 def test_every_erratum_names_a_test_that_exists(site):
