@@ -115,7 +115,7 @@ class Row:
 
     def holds(self, computed: float) -> bool:
         """Whether a computed value is the expected one, give or take the tolerance and the rounding of floats."""
-        return abs(computed - self.expected) <= self.tolerance + 1e-12 * abs(self.expected)
+        return _near(computed, self.expected, self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +156,14 @@ class FieldCase:
     wrong: float | None
     factor: float | None
     mistake: str
+
+    def holds(self, computed: float) -> bool:
+        """Whether a computed value is the answer, give or take the tolerance and the rounding of floats."""
+        return _near(computed, self.value, self.tolerance)
+
+
+def _near(computed: float, expected: float, tolerance: float) -> bool:
+    return abs(computed - expected) <= tolerance + 1e-12 * abs(expected)
 
 
 @functools.cache

@@ -80,7 +80,7 @@ def test_row_is_complete(entry: Row):
 
 @by_id(field_cases())
 def test_field_case_has_the_answer_given(entry: FieldCase):
-    assert near(evaluate(entry), entry.value, entry.tolerance)
+    assert entry.holds(evaluate(entry))
 
 
 @by_id([case for case in field_cases() if case.wrong is not None])

@@ -20,12 +20,15 @@ class Recording:
         What was recorded, where and how.
     runs : dict of int to Fields
         The accepted repeats, by number, in the order of the recording.
+    rejected : dict of int to Fields
+        The rejected ones; of these nothing else is kept.
     rows : dict of str to list of Fields
         The other rows that were asked for, by kind.
     """
 
     header: Fields
     runs: dict[int, Fields]
+    rejected: dict[int, Fields]
     rows: dict[str, list[Fields]]
 
 
@@ -39,7 +42,7 @@ def read_recording(path: str | Path, made_by: str, *kinds: str) -> Recording:
     made_by : str
         What kind of recording is wanted, for a message.
     *kinds : str
-        Rows to keep, such as "request"; there must be some of the first kind.
+        Rows to keep, such as "request"; there must be some of the first kind. None: the runs alone.
 
     Returns
     -------
@@ -55,13 +58,14 @@ def read_recording(path: str | Path, made_by: str, *kinds: str) -> Recording:
     if header.data.get("kind") != "header" or header.data.get("schema") != SCHEMA:
         raise ReadError(f"{header.where}: no header of schema {SCHEMA}; wanted a {made_by}")
     runs: dict[int, Fields] = {}
+    rejected: dict[int, Fields] = {}
     rows: dict[str, list[Fields]] = {kind: [] for kind in kinds}
     for row in lines:
         kind = row.text("kind")
-        if kind == "run" and row.data.get("accepted") is True:
-            runs[row.count("run")] = row
+        if kind == "run":
+            (runs if row.data.get("accepted") is True else rejected)[row.count("run")] = row
         elif kind in rows:
             rows[kind].append(row)
-    if not rows[kinds[0]]:
+    if kinds and not rows[kinds[0]]:
         raise ReadError(f"{header.where}: no {kinds[0]} in this recording; wanted a {made_by}")
-    return Recording(header, runs, rows)
+    return Recording(header, runs, rejected, rows)

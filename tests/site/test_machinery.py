@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shlex
 import sys
 import zipfile
 from dataclasses import replace
@@ -12,13 +14,14 @@ from types import SimpleNamespace
 import pytest
 from bs4 import BeautifulSoup
 
-from calc.published import rows
+from calc.published import field_cases, rows
+from calc.sources import data_path
 from calc.symbols import SYMBOLS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
 from textbook import errata  # noqa: E402
 from textbook.body import finish  # noqa: E402
-from textbook.ledger import LedgerError, entry  # noqa: E402
+from textbook.ledger import LedgerError, answer, entry, read_by, readers  # noqa: E402
 from textbook.symbols import groups  # noqa: E402
 from textbook.terms import linked  # noqa: E402
 
@@ -47,6 +50,72 @@ def test_the_ledger_page_has_every_published_value(site):
         assert shown[row.id].select_one(".row-id").text == row.id
         assert "".join(tag.text for tag in shown[row.id].select(".tag")) == tags[row.role]
         assert (f"checked {row.checked}" if row.checked else "not found again") in shown[row.id].text
+
+
+def test_a_published_value_that_differs_says_why():
+    for row in rows():
+        shown = entry(row)
+        assert shown["difference"] == "none" or row.reason or shown["allowed"], row.id
+
+
+def test_an_answer_that_disagrees_stops_the_build():
+    case = next(case for case in field_cases() if case.wrong is None and case.tolerance)
+    assert answer(case)["allowed"].endswith(case.tolerance_reason)
+    with pytest.raises(LedgerError, match=case.id):
+        answer(replace(case, value=2 * case.value))
+
+
+def test_every_field_case_stands_on_the_ledger_or_among_the_errata(site):
+    pages = [
+        BeautifulSoup((site / "book" / "reference" / f"{name}.html").read_text("utf-8"), "html.parser")
+        for name in ("evidence", "errata")
+    ]
+    ledger, wrong = ([tag.text for tag in page.select(".row-id")] for page in pages)
+    right = [case.id for case in field_cases() if case.wrong is None]
+    assert sorted(ledger) == sorted([*right, *(row.id for row in rows())])
+    assert set(wrong) >= {case.id for case in field_cases()} - set(right)
+    for case in field_cases():
+        if case.wrong is None:
+            shown = pages[0].find(id=case.id).text.replace("\u00a0", " ")
+            assert not case.tolerance or case.tolerance_reason in shown, case.id
+
+
+def test_every_recorded_run_stands_once_on_the_ledger(site):
+    page = BeautifulSoup((site / "book" / "reference" / "evidence.html").read_text("utf-8"), "html.parser")
+    for path in sorted(data_path().joinpath("measured").glob("*.jsonl.gz")):
+        header, *lines = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
+        fold = page.find(id=f"runs-{header['name']}")
+        runs = [line for line in lines if line["kind"] == "run"]
+        assert {tag["id"] for tag in fold.select("tr[id]")} == {f"{header['name']}-{run['run']}" for run in runs}
+        assert len(fold.select("tr[id]")) == len(runs)
+        for run in runs:
+            row = page.find_all(id=f"{header['name']}-{run['run']}")
+            share = f"{100 * run['foreign_share']:.2f}%"
+            verdict = f"kept: {share}" if run["accepted"] else f"rejected: {share} is over"
+            assert len(row) == 1 and verdict in row[0].text and run["started"][11:19] in row[0].text
+            assert f"{run['setup']} · {run['name']}" in row[0].find_parent("tbody").tr.text
+        said = fold.text
+        assert said.count("rejected: ") == header["rejected"] and said.count("kept: ") == len(runs) - header["rejected"]
+        assert header["rule"] in said and header["machine"]["kernel"] in said
+        assert all(f"{name} {version}" in said for name, version in header["versions"].items())
+        assert {tag.text for tag in fold.select("li code")} == set(map(shlex.join, header["commands"].values()))
+    for path in data_path().joinpath("measured").glob("*.json"):
+        starts = json.loads(path.read_text("utf-8"))["starts"]
+        assert [tag["id"] for tag in page.find(id=f"runs-{path.stem}").select("tr[id]")] == [s["id"] for s in starts]
+
+
+def test_a_chapter_reads_a_recording_that_its_code_or_a_function_it_calls_names():
+    assert read_by('latency.shelf("prefix")\nread(MEASURED / "steps.jsonl.gz")') == {"prefix", "steps"}
+    assert read_by("tail.cases()\nlatency.loads()") == {"tail", "arrivals"}
+    assert read_by("json.loads()\nscheduling.nothing()\nkv_cache.sequence_bytes()") == set()
+
+
+def test_chapters_that_read_a_recording_link_to_how_it_was_made():
+    root = Path(__file__).parents[2]
+    pages = [path.relative_to(root).with_suffix("").as_posix() for path in (root / "book").glob("*/*.ipynb")]
+    found = readers(root, pages)
+    times = {page for name, chapters in found.items() if not name.endswith("_startup") for page in chapters}
+    assert times == {page for page in pages if "reference/measured.md" in (root / f"{page}.ipynb").read_text("utf-8")}
 
 
 def test_every_symbol_that_a_formula_uses_stands_in_one_group(site):
@@ -196,4 +265,7 @@ def test_every_erratum_names_a_test_that_exists(site):
     assert {entry["test"].partition("[")[0] for entry in entries} == {errata.PRINTED, errata.SAID}
     assert all(f"def {name}(" in source for name in (errata.PRINTED, errata.SAID))
     page = BeautifulSoup((site / "book" / "reference" / "errata.html").read_text("utf-8"), "html.parser")
-    assert len(page.select("table.ledger tbody tr")) == len(entries)
+    shown = page.select("table.ledger tbody tr")
+    assert len(shown) == len(entries)
+    assert [row.find("td", {"data-label": "Off by"}).text for row in shown] == [entry["off"] for entry in entries]
+    assert errata.times(150.0, 100.0) == "1.5×" and "1×" not in {entry["off"] for entry in entries}

@@ -7,6 +7,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from calc.published import evaluate, field_cases, rows
+from calc.units import significant
 from textbook.ledger import exactly, part, titled
 from textbook.panel import TEMPLATES
 
@@ -19,6 +20,11 @@ def number(value: float, unit: str) -> str:
     return f"{value:,.6g} {unit}".strip()
 
 
+def times(said: float, holds: float) -> str:
+    """What was said over what holds."""
+    return f"{significant(said / holds)}×"
+
+
 def printed() -> list[dict[str, str]]:
     """Published values that do not hold."""
     return [
@@ -27,6 +33,7 @@ def printed() -> list[dict[str, str]]:
             "what": row.quantity,
             "said": number(row.printed, row.printed_unit),
             "holds": f"{exactly(evaluate(row), row)} {row.unit}",
+            "off": times(row.printed, evaluate(row, row.printed_unit)),
             "why": row.reason,
             "url": row.url,
             "source": row.source,
@@ -48,6 +55,7 @@ def said() -> dict[str, list[dict[str, str]]]:
                     "what": case.quantity,
                     "said": number(case.wrong, case.unit),
                     "holds": number(case.value, case.unit),
+                    "off": times(case.wrong, case.value),
                     "why": case.mistake,
                     "url": case.url.split()[0],
                     "source": "thread",
