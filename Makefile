@@ -21,7 +21,7 @@ LIBRARY := $(call files,calc data)
 PAGES := $(filter %.md %.ipynb,$(call files,book))
 MACHINERY := _config.yml _toc.yml $(filter-out $(PAGES),$(call files,book))
 
-.PHONY: help serve book test notebooks lab bench measure lint lock clean
+.PHONY: help serve book test notebooks lab bench pictures measure lint lock clean
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ lab: $(VENV)/.lab ## open the chapters in JupyterLab
 
 bench: $(BOOK) ## print what import, panel and first touch cost on this machine
 	@$(RUN) python tools/bench.py
+
+pictures: $(BOOK) ## take the README's picture and the icons anew from the built book
+	@$(RUN) python tools/pictures.py
 
 measure: ## record a real engine on this machine into data/measured, about 45 minutes (ARGS="--only steps")
 	@PYTHONPATH=tools $(PYTHON) -m measure $(ARGS)

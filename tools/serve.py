@@ -21,6 +21,7 @@ class Handler(SimpleHTTPRequestHandler):
         ".wasm": "application/wasm",
         ".whl": "application/octet-stream",
         ".woff2": "font/woff2",
+        ".webmanifest": "application/manifest+json",
     }
 
     def end_headers(self) -> None:

@@ -1,4 +1,5 @@
-// What every page does with JavaScript: switch light and dark, and let the keyboard scroll what is wider than the page.
+// What every page does with JavaScript: switch light and dark, let the keyboard scroll what is wider than the page, and
+// keep the book for reading offline.
 const root = document.documentElement;
 const button = document.getElementById("mode");
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -25,3 +26,33 @@ const boxes = new ResizeObserver((entries) => {
   }
 });
 for (const box of document.querySelectorAll(".scroll, div.math, .highlight pre")) boxes.observe(box);
+
+// The whole book is fetched ahead (sw.js) once the reader has stayed a while, unless the device asks to save data.
+const STAYED = 10_000; // ms
+const { serviceWorker } = navigator; // absent where the address is not a safe one
+if (serviceWorker && location.protocol !== "file:" && !navigator.connection?.saveData) {
+  addEventListener("load", () => setTimeout(keepBook, serviceWorker.controller ? 0 : STAYED));
+  serviceWorker.addEventListener("message", ({ data }) => { if (data === "reload") location.reload(); });
+}
+
+async function keepBook() {
+  const worker = new URL(`${root.dataset.content_root}sw.js`, document.baseURI);
+  const registration = await serviceWorker.register(worker).catch(() => undefined); // then the book is read online only
+  if (!registration) return;
+  const offer = () => {
+    const edition = document.getElementById("edition");
+    edition.hidden = !registration.waiting || !serviceWorker.controller;
+    edition.onclick = () => registration.waiting.postMessage(true);
+  };
+  offer();
+  registration.addEventListener("updatefound", () => registration.installing.addEventListener("statechange", offer));
+}
+
+// A browser's own download passes the kept edition by, so a kept page hands out its own notebook.
+for (const link of document.querySelectorAll("a[download]")) link.addEventListener("click", async (event) => {
+  if (!serviceWorker?.controller) return;
+  event.preventDefault();
+  const href = URL.createObjectURL(await (await fetch(link.href)).blob());
+  Object.assign(document.createElement("a"), { href, download: link.href.split("/").pop() }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
+});

@@ -33,6 +33,9 @@ def browser(chromium: str) -> Iterator[Browser]:
         browser.close()
 
 
+BLOCKED = "Service Worker registration blocked by Playwright"
+
+
 class Watched:
     """A page and everything it asked for or complained about."""
 
@@ -42,12 +45,16 @@ class Watched:
         page.on("request", lambda r: r.url.startswith((address, "data:")) or self.trouble.append(f"asked for {r.url}"))
         page.on("requestfailed", self.failed)
         page.on("response", lambda r: r.status < 400 or self.trouble.append(f"{r.status} for {r.url}"))
-        page.on("console", lambda m: m.type not in ("error", "warning") or self.trouble.append(m.text))
+        page.on("console", lambda m: m.type in ("error", "warning") and self.complained(m.text))
         page.on("pageerror", lambda e: self.trouble.append(str(e)))
 
     def failed(self, request: Request) -> None:
         if request.failure != "net::ERR_ABORTED":  # given up because the test went on to the next page
             self.trouble.append(f"could not get {request.url}: {request.failure}")
+
+    def complained(self, text: str) -> None:
+        if text != BLOCKED:
+            self.trouble.append(text)
 
     def open(self, path: str) -> Page:
         self.page.goto(f"{self.address}/{path}", wait_until="load")
@@ -56,8 +63,11 @@ class Watched:
 
 @contextmanager
 def watching(browser: Browser, address: str) -> Iterator[Watched]:
-    """A desktop page of a reader who was never here; an error at its end if anything went wrong on it."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    """A desktop page of a reader who was never here; an error at its end if anything went wrong on it.
+
+    It keeps nothing for reading offline: all it shows comes from the server, and all it asks for is seen.
+    """
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, service_workers="block")
     watched = Watched(context.new_page(), address)
     yield watched
     context.close()

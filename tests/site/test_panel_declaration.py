@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
+from panels import declared
 
 from calc.panel import render
 
@@ -74,3 +75,21 @@ def test_every_input_has_a_label_and_every_number_a_slider_at_its_value():
 def test_a_broken_declaration_fails_the_build(inputs, path, says):
     with pytest.raises(PanelError, match=says):
         build(path, "title", inputs, "panel-1")
+
+
+def test_every_end_and_every_choice_gets_an_answer_or_a_reason(site):
+    """The others stay at the defaults; test_panel_parity.py mixes them."""
+    for page, path, inputs in declared(site):
+        shown = BeautifulSoup((site / page).read_text("utf-8"), "html.parser").select_one(f'[data-panel="{path}"]')
+        defaults = {}
+        for name, tried in inputs.items():
+            field = shown.select_one(f'[name="{name}"]')
+            chosen = field.select_one("option[selected]")
+            text = chosen["value"] if chosen else field.get("value")
+            defaults[name] = next((value for value in tried if str(value) == text), None)
+            if defaults[name] is None:
+                defaults[name] = "checked" in field.attrs if field.get("type") == "checkbox" else json.loads(text)
+        for name, tried in inputs.items():
+            for value in tried if shown.select_one(f'select[name="{name}"]') else (tried[0], tried[-1]):
+                answer = json.loads(render(path, json.dumps(defaults | {name: value})))
+                assert answer["ok"] or answer["error"], (page, name, value)

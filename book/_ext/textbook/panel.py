@@ -93,9 +93,6 @@ def build(path: str, title: str, inputs: list[Mapping[str, Any]], identity: str)
         shown = json.loads(render(path, json.dumps(defaults)))
         if not shown["ok"]:
             raise PanelError(f"the defaults are refused: {shown['error']}")
-        for spec in specs:  # every end and every choice must at least get an answer or a reasoned refusal
-            for value in spec.get("choices") or ([spec["min"], spec["max"]] if "min" in spec else [True, False]):
-                render(path, json.dumps(defaults | {spec["name"]: value}))
     except PanelError as error:
         raise PanelError(f"{path}: {error}") from error
     except Exception as error:
