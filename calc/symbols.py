@@ -98,7 +98,7 @@ SYMBOLS: dict[str, Symbol] = {
     "with_sparsity": Symbol("F_sparse", "peak rate printed with structured sparsity", "FLOP/second"),
     "dense_peak": Symbol("F", "dense peak rate", "FLOP/second"),
     "both_directions": Symbol("β_both", "link rate with both directions added", "byte/second"),
-    "one_direction": Symbol("β", "link rate in one direction", "byte/second"),
+    "one_direction": Symbol("β_link", "link rate in one direction", "byte/second"),
     "clock": Symbol("f", "clock rate", "1/second"),
     "matrix_units": Symbol("n_unit", "matrix units on the chip", ""),
     "fma_per_cycle": Symbol("n_fma", "multiply-adds of one unit in one cycle", ""),

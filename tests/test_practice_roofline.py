@@ -7,9 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from calc import practice
+from calc import practice, roofline
 from calc.hardware import accelerator
+from calc.models import load
 from calc.sources import load_json
+from calc.units import format_seconds
 
 BYTES = {"bf16": 2, "fp8": 1}
 
@@ -35,6 +37,15 @@ def exactly(slug: str) -> int:
     attention = 2 * hidden * heads * size + 2 * hidden * kv * size + biases
     each = attention + 3 * hidden * c["intermediate_size"] + 2 * hidden
     return layers * each + hidden + c["vocab_size"] * hidden
+
+
+def in_layers(slug: str) -> int:
+    """Weights in the layers' matrices, counted one by one, as the question prints them: to four digits."""
+    c = config(slug)
+    layers, hidden, heads, kv, size = shape(slug)
+    each = 2 * hidden * heads * size + 2 * hidden * kv * size + 3 * hidden * c["intermediate_size"]
+    unit = 10 ** (len(str(layers * each)) - 4)
+    return (layers * each + unit // 2) // unit * unit
 
 
 def weights(slug: str) -> int:
@@ -65,8 +76,8 @@ def decode(n) -> Fraction:
 
 
 def prefill(n) -> Fraction:
-    layers, hidden, heads, _, size = shape(n.model)
-    inner = weights(n.model) - config(n.model)["vocab_size"] * hidden
+    layers, _, heads, _, size = shape(n.model)
+    inner = in_layers(n.model)
     first, last = n.cached + 1, n.cached + n.new
     pairs = (first + last) * n.new // 2  # what the new tokens read, from the first to the last
     return (2 * n.new * inner + layers * pairs * heads * size * 4) / rates(n.chip)[0]
@@ -133,10 +144,35 @@ def test_printed_answers_are_those_of_public_threads():
     assert crossed.answer(crossed.draw(0)) == pytest.approx(2250 / 7.7 / 2, rel=1e-3)
 
 
+def test_a_question_prints_the_weights_that_the_layers_have():
+    """Llama-3.1-8B: 32 layers of 218,103,808; the output layer taken off a rounded sum would leave 6.975 billion."""
+    asked = PROBLEMS["roofline/prefill-floor"]
+    assert "6.979 billion weights in its layers' matrices" in asked.ask(asked.draw(0))
+    assert in_layers("llama-3.1-8b") == 6_979_000_000 and 32 * 218_103_808 == 6_979_321_856
+
+
 def test_there_are_easy_hard_and_design_problems():
     levels = [problem.level for problem in PROBLEMS.values()]
     assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)
     assert [x for x in levels if x != "design"] == sorted(x for x in levels if x != "design")
+
+
+def test_the_slow_step_counts_what_starts_its_all_reduces():
+    """Two all-reduces in each layer, each with its start, on top of the longer of bytes and arithmetic."""
+    slow = PROBLEMS["roofline/slow-step"]
+    for seed in range(40):
+        n = slow.draw(seed)
+        step = roofline.decode_floor(load(n.model), accelerator(n.chip), **step_of(n))
+        bare = roofline.decode_floor(load(n.model), accelerator(n.chip), **step_of(n), link="nvlink")
+        starts = 2 * shape(n.model)[0] * n.start_us * 1e-6
+        apart = step.apart_s + bare.links_s + starts
+        listed = " ".join(practice.problem("roofline/slow-step", seed).checklist())
+        assert f"One after another that makes {format_seconds(apart)}, and the step takes {n.slower:g}× that" in listed
+        assert f"A step takes {format_seconds(n.slower * apart)}." in slow.ask(n)
+
+
+def step_of(n) -> dict:
+    return {"sequences": n.sequences, "cached": n.cached, "ranks": n.ranks}
 
 
 def test_the_checklist_is_long_enough_and_gives_floors():

@@ -146,7 +146,7 @@ def sums(rows: list[dict[str, str]]) -> Iterator[tuple[str, Timed]]:
     for row in rows:
         size, ranks = int(row["size"]), int(row["num_workers"])
         sent = roofline.ring_bytes(message_bytes=size, ranks=ranks)
-        floor = roofline.all_reduce_seconds(sent_bytes=sent, bytes_per_second=LINK)
+        floor = roofline.all_reduce_seconds(sent_bytes=sent, one_direction=LINK)
         yield f"all-reduce, {ranks} ranks", Timed(floor, float(row["time_stats.all_reduce.min"]) / 1000, sent)
 
 

@@ -166,7 +166,7 @@ def step_floor(
     if link is not None and work.ranks > 1:
         links_s = all_reduce_seconds(
             sent_bytes=work.sent_bytes / max(work.all_reduces, 1),
-            bytes_per_second=chip.link(link).bytes_per_second.value,
+            one_direction=chip.link(link).bytes_per_second.value,
             start=start_s,
             all_reduces=work.all_reduces,
         )

@@ -65,8 +65,9 @@ def ring_bytes(*, message_bytes, ranks):
 
     Notes
     -----
-    The least that any algorithm without help from the switch can do. A switch that adds (NVLink SHARP) halves what a
-    rank sends for many ranks; one-shot algorithms for small messages send more, in fewer steps.
+    The least that any algorithm without help from the switch can do: the message once with two ranks, almost twice with
+    many. With a switch that adds (NVLink SHARP) a rank sends the message and its share of the sum: little more than
+    half for many ranks, and no less for two. One-shot algorithms for small messages send more, in fewer steps.
 
     References
     ----------
@@ -82,16 +83,16 @@ def ring_bytes(*, message_bytes, ranks):
     return ring_bytes
 
 
-@dimensions("second", sent_bytes="byte", bytes_per_second="byte/second>0", start="second", all_reduces="")
-def all_reduce_seconds(*, sent_bytes, bytes_per_second, start=0, all_reduces=1):
+@dimensions("second", sent_bytes="byte", one_direction="byte/second>0", start="second", all_reduces="")
+def all_reduce_seconds(*, sent_bytes, one_direction, start=0, all_reduces=1):
     """Least time of all-reduces that follow one another.
 
     Parameters
     ----------
     sent_bytes : float
         Bytes that each rank sends in one of them, from `ring_bytes`.
-    bytes_per_second : float
-        What a rank can send in one direction, B/s.
+    one_direction : float
+        What a rank can send, B/s: its link in one direction.
     start : float
         Time that one takes however little it moves, seconds; 0 leaves the bytes alone.
     all_reduces : float
@@ -113,10 +114,10 @@ def all_reduce_seconds(*, sent_bytes, bytes_per_second, start=0, all_reduces=1):
 
     Examples
     --------
-    >>> round(all_reduce_seconds(sent_bytes=28672, bytes_per_second=450e9, all_reduces=160) * 1e6, 1)
+    >>> round(all_reduce_seconds(sent_bytes=28672, one_direction=450e9, all_reduces=160) * 1e6, 1)
     10.2
     """
-    all_reduce_seconds = all_reduces * (start + sent_bytes / bytes_per_second)
+    all_reduce_seconds = all_reduces * (start + sent_bytes / one_direction)
     return all_reduce_seconds
 
 

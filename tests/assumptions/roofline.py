@@ -100,6 +100,26 @@ def splitting_pays_where_the_text_says_so(run: Run) -> None:
     assert math.isclose(alone, split, rel_tol=1e-6) or said[1] == ("pays" if split < alone else "does not pay")
 
 
+def each_convention_adds_its_own(run: Run) -> None:
+    """The square alone, and the output layer alone, each counted in a step that changes nothing else."""
+    n = run.namespace
+    causal = n["prefill_work"].flop
+    said = re.search(
+        r"its half adds ([\d.]+)% to this prompt, the output layer on every token ([\d.]+)% more", run.prose
+    )
+    for text, changed in zip(said.groups(), ({"causal": False}, {"head": "every"}), strict=True):
+        step = roofline.step_work(n["model"], sequences=[(n["prompt_tokens"], 0)], **n["deal"], **changed)
+        assert math.isclose(float(text) / 100, step.flop / causal - 1, rel_tol=6e-3, abs_tol=1e-12)
+
+
+def the_mixture_is_counted_on_one_gpu(run: Run) -> None:
+    """The bytes of the step through the mixture are those of one GPU, and the prose says so beside shares of many."""
+    n = run.namespace
+    assert "One GPU that holds all of" in run.prose
+    assert n["many"].ranks == n["once"].ranks == 1
+    assert ("the tables above count one of" in run.prose) == (n["tensor_parallel_ranks"] > 1)
+
+
 ALTERED = Altered(
     sensible=steps(),
     impossible=(
@@ -123,5 +143,7 @@ ALTERED = Altered(
         both_steps_wait_for_what_the_answer_says,
         no_batch_crosses_where_the_answer_says_so,
         splitting_pays_where_the_text_says_so,
+        each_convention_adds_its_own,
+        the_mixture_is_counted_on_one_gpu,
     ),
 )

@@ -11,9 +11,16 @@ from calc.units import format_count, format_decimal, format_seconds, significant
 
 
 def _decode(n: Numbers) -> roofline.StepFloor:
-    return roofline.decode_floor(
-        geometry(n.model), chip(n.chip), sequences=n.sequences, cached=n.cached, ranks=n.ranks, link="nvlink"
-    )
+    work = roofline.step_work(geometry(n.model), sequences={(1, n.cached): n.sequences}, ranks=n.ranks)
+    return roofline.step_floor(work, chip(n.chip), link="nvlink", start_s=_start_s(n))
+
+
+def _start_s(n: Numbers) -> float:
+    return n.start_us * 1e-6
+
+
+def _floor(step: roofline.StepFloor) -> float:  # of the groups: nothing passes it, whatever overlaps
+    return max(step.move_s, step.multiply_s)
 
 
 def _measured(n: Numbers) -> float:
@@ -27,11 +34,15 @@ def _checklist(n: Numbers) -> list[str]:
     return [
         f"Counts the step on one rank first: {format_decimal(work.flop, 'FLOP')} and "
         f"{format_decimal(work.moved_bytes(), 'B')}, {significant(work.intensity(), 3)} FLOP/B.",
-        f"Compares with the dense balance of {significant(step.balance, 3)} FLOP/B: the step waits for {step.bound}.",
-        f"Gives a floor of {format_seconds(step.seconds)}, calls it a floor, and says how far above it the measured "
-        f"{format_seconds(_measured(n))} are: {significant(_measured(n) / step.seconds, 2)}×.",
+        f"Compares with the dense balance of {significant(step.balance, 3)} FLOP/B: the step waits for "
+        f"{'memory' if step.move_s >= step.multiply_s else 'arithmetic'}.",
+        f"Gives a floor of {format_seconds(_floor(step))}, calls it a floor, and says how far above it the measured "
+        f"{format_seconds(_measured(n))} are: {significant(_measured(n) / _floor(step), 2)}×.",
         "Asks what was measured: a step or a token's latency, with or without the host, warmed up, at which clock.",
-        f"Knows what its floor leaves out: {work.all_reduces} all-reduces a step, launches, sampling, small shapes.",
+        f"Adds the all-reduces, which wait for the groups and the groups for them: {work.all_reduces} at "
+        f"{n.start_us:g} µs and their bytes take {format_seconds(step.links_s)}. One after another that makes "
+        f"{format_seconds(step.apart_s)}, and the step takes {significant(_measured(n) / step.apart_s, 2)}× that.",
+        "Knows what even that leaves out: launches, the host, sampling, small shapes.",
         "Reads a profile before proposing a cure: gaps between kernels point to the host, long kernels to shapes.",
         (
             f"Says that more sequences help until {format_count(crossing)} of them wait for arithmetic."
@@ -54,7 +65,8 @@ explain_a_slow_step = Problem(
         "ranks": 4,
         "sequences": 48,
         "cached": 6000,
-        "slower": 1.8,
+        "start_us": 30,
+        "slower": 1.4,
     },
     choices={
         "model": ("llama-3.1-70b", "llama-3.1-8b", "qwen2.5-72b", "mixtral-8x7b"),
@@ -62,12 +74,14 @@ explain_a_slow_step = Problem(
         "ranks": (2, 4, 8),
         "sequences": (8, 48, 128),
         "cached": (1000, 6000, 16_000),
+        "start_us": (10, 30),
         "slower": (1.4, 1.8, 3.0),
     },
     ask=lambda n: (
         f"{geometry(n.model).name} in bf16 on {n.ranks} × {chip(n.chip).name} decodes {n.sequences} sequences of about "
-        f"{format_count(n.cached)} cached tokens. A step takes {format_seconds(_measured(n))}. A colleague calls that "
-        "slow and wants to buy faster chips. What do you work out, what do you measure, and what do you propose?"
+        f"{format_count(n.cached)} cached tokens. An all-reduce takes {n.start_us:g} µs, however little it moves. A "
+        f"step takes {format_seconds(_measured(n))}. A colleague calls that slow and wants to buy faster chips. What "
+        "do you work out, what do you measure, and what do you propose?"
     ),
     checklist=_checklist,
     hint="What can't it be faster than, what does it wait for there, and what does that bound leave out?",
@@ -75,7 +89,8 @@ explain_a_slow_step = Problem(
         f"On one rank: {format_decimal(_decode(n).work.flop, 'FLOP')}, "
         f"{format_decimal(_decode(n).work.moved_bytes(), 'B')}.",
         f"Arithmetic alone {format_seconds(_decode(n).multiply_s)}, memory alone {format_seconds(_decode(n).move_s)}, "
-        f"all-reduces alone {format_seconds(_decode(n).links_s)}.",
-        f"So at least {format_seconds(_decode(n).seconds)}; one after another {format_seconds(_decode(n).apart_s)}.",
+        f"{_decode(n).work.all_reduces} all-reduces alone {format_seconds(_decode(n).links_s)}, of which "
+        f"{format_seconds(_decode(n).work.all_reduces * _start_s(n))} to start them.",
+        f"So at least {format_seconds(_floor(_decode(n)))}; one after another {format_seconds(_decode(n).apart_s)}.",
     ],
 )

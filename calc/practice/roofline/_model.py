@@ -40,6 +40,13 @@ def multiplied(slug: str) -> int:
     return round(parameters.count(geometry(slug)).active_excluding_embedding, -8)
 
 
+@functools.cache
+def in_layers(slug: str) -> int:
+    """Weights in the matrices of a dense model's layers, as a question prints them: to four digits."""
+    count = parameters.count(geometry(slug))
+    return int(float(f"{count.attention + count.mlp:.4g}"))
+
+
 def rates(slug: str) -> dict[str, float]:
     """A chip's dense bf16 peak and its bandwidth, as arguments."""
     return {"peak": chip(slug).peak("bf16").value, "bandwidth": chip(slug).bandwidth.value}

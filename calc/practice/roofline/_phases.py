@@ -18,6 +18,7 @@ from calc.practice.roofline._model import (
     billions,
     chip,
     geometry,
+    in_layers,
     mixer,
     multiplied,
     rates,
@@ -135,12 +136,8 @@ def _attention(n: Numbers, pairs: float | None = None) -> float:
     )
 
 
-def _layers(n: Numbers) -> float:
-    return multiplied(n.model) - geometry(n.model).vocab * geometry(n.model).hidden
-
-
-def _prefill(n: Numbers, weights: float | None = None, pairs: float | None = None) -> float:
-    products = roofline.matmul_flop(step_tokens=n.new, weights=_layers(n) if weights is None else weights)
+def _prefill(n: Numbers, pairs: float | None = None) -> float:
+    products = roofline.matmul_flop(step_tokens=n.new, weights=in_layers(n.model))
     return (products + _attention(n, pairs)) / rates(n.chip)["peak"]
 
 
@@ -158,7 +155,7 @@ prefill_floor = Problem(
     },
     ask=lambda n: (
         f"{geometry(n.model).name} has {len(geometry(n.model).layers)} layers with {mixer(n.model).query_heads} query "
-        f"heads of {mixer(n.model).key_dim} elements, and {billions(_layers(n))} in its layers' matrices. "
+        f"heads of {mixer(n.model).key_dim} elements, and {billions(in_layers(n.model))} in its layers' matrices. "
         f"{chip(n.chip).name} multiplies bf16 at {format_decimal(rates(n.chip)['peak'], 'FLOP/s')}. A prompt of "
         f"{format_count(n.new + n.cached)} tokens arrives"
         + (f", of which {format_count(n.cached)} are in the prefix cache" if n.cached else "")
@@ -175,7 +172,7 @@ prefill_floor = Problem(
     },
     hint="Two FLOP for each token and weight. Each token reads the cache, the tokens before it, and itself.",
     solution=lambda n: [
-        working(roofline.matmul_flop, step_tokens=n.new, weights=_layers(n)),
+        working(roofline.matmul_flop, step_tokens=n.new, weights=in_layers(n.model)),
         working(roofline.positions_read, new=n.new, cached=n.cached),
         "In each layer:",
         working(
