@@ -9,6 +9,7 @@ live panels call it in the reader's browser.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import math
@@ -26,6 +27,7 @@ _MARKS = re.compile(r" [+-] |(?<!\\)[{}]|\\left(?![a-z])|\\right(?![a-z])")
 _SUBSCRIPT = re.compile(r"_\{\\mathrm\{([^}]*)\}\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+|[\\{}]")
 WIDEST = 32  # characters in a row of a sum: what a phone shows
+ENDLESS = 13  # a number that needs so many digits is taken for one without end
 _PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2}
 
 
@@ -72,8 +74,8 @@ class Working:
             symbol, *parts = dict.fromkeys(step.latex)
             for i, part in enumerate(parts):
                 first, *more = _sum_rows(part)
-                rows += [rf"{symbol if i == 0 else ''} &= {first}", *(rf" &\quad {{}} {row}" for row in more)]
-            rows[-1] = rows[-1].replace(r"&= \approx", r"&\approx")
+                relation = "&" if first.startswith(r"\approx") else "&= "
+                rows += [f"{symbol if i == 0 else ''} {relation}{first}", *(rf" &\quad {{}} {row}" for row in more)]
         return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
@@ -123,15 +125,22 @@ def working(function: Callable, *, names: dict[str, str] | None = None, **argume
         if isinstance(statement.value, ast.Name) and statement.value.id in scope and steps:
             continue  # "return x" after "x = …"
         code = compile(ast.Expression(statement.value), function.__name__, "eval")
-        scope[target] = eval(code, function.formula.__globals__, scope)  # our own source, never a reader's text
+        evaluate = functools.partial(eval, code, function.formula.__globals__)  # our own source, never a reader's text
+        scope[target] = evaluate(scope)
+        used = {n.id: scope[n.id] for n in ast.walk(statement.value) if isinstance(n, ast.Name) and n.id in scope}
+        numbers, near = _operands(used, units, evaluate, scope[target])
         last = statement is body[-1] or target == function.__name__
         units[target] = function.result_unit if last or target not in SYMBOLS else SYMBOLS[target].unit
         result = _result(scope[target], units[target])
+        about = "" if near is None else "≈ "
+        if about and near != scope[target] and not result.startswith(about):
+            result = about + result
         rendered = []
         for tex in (False, True):
             symbolic = _Writer(tex, None, units, names or {}).write(statement.value)
-            substituted = _Writer(tex, scope, units, {}).write(statement.value)
-            rendered.append((_name(target, tex), symbolic, substituted, _tex_units(result) if tex else result))
+            substituted = _Writer(tex, numbers, units, {}).write(statement.value)
+            relation, end = map(_tex_units, (about, result)) if tex else (about, result)
+            rendered.append((_name(target, tex), symbolic, relation + substituted, end))
         steps.append(Step(*rendered[0], latex=rendered[1]))
     return Working(value, tuple(steps))
 
@@ -199,25 +208,45 @@ def exact(value: Any, dimension: str) -> str:
     >>> exact(327680, "byte"), exact(70272, "byte"), exact(1.03125, "byte"), exact(989.5e12, "FLOP/second")
     ('320 KiB', '70,272 B', '1.03125 B', '989.5 TFLOP/s')
     """
-    if dimension in {"", "count"}:
-        full = significant(value, 16) if value % 1 else f"{int(value):,}"
-        return full if len(full) <= 16 or not value % 1 else f"≈{significant(value, 6)}"  # no end in sight
+    return _all_digits(value, dimension) or f"≈ {_digits(value, dimension, 6)}"
+
+
+def _all_digits(value: Any, dimension: str) -> str:
+    """All the digits of a value with its unit; "" if they have no end, as those of a third."""
     short = format_as(value, dimension)
     if math.isclose(parse(short).value, value, rel_tol=1e-12):
         return short
-    if dimension == "byte":
-        full = significant(value, 16)
-        return f"{full} B" if len(full) < 16 or value >= 1024 else f"≈{significant(value, 6)} B"  # no end in sight
-    _, _, unit = short.partition(" ")
-    unit = f" {unit}" if unit else "/s"
-    scaled = value / parse(f"1{unit}").value
-    full = significant(scaled, 16)
-    return f"{full}{unit}" if len(full) < 16 else f"≈{significant(scaled, 6)}{unit}"  # no end in sight
+    full = _digits(value, dimension, 15)
+    return full if value % 1 == 0 or len(re.sub(r"\D", "", full).lstrip("0")) < ENDLESS else ""
 
 
-def _number(value: Any, unit: str, tex: bool) -> str:
-    text = exact(value, unit.partition(">")[0])
-    return _tex_units(text) if tex else text
+def _digits(value: Any, dimension: str, digits: int) -> str:
+    """Write a value with so many digits, in its unit."""
+    unit = " B" if dimension == "byte" else ""
+    if dimension not in {"", "count", "byte"}:
+        _, _, unit = format_as(value, dimension).partition(" ")
+        unit = f" {unit}" if unit else "/s"
+        value /= parse(f"1{unit}").value
+    return (f"{int(value):,}" if value % 1 == 0 else significant(value, digits)) + unit
+
+
+def _operands(numbers: dict, units: dict[str, str], evaluate: Callable, value: Any) -> tuple[dict[str, str], Any]:
+    """Write the numbers that a statement uses; with the rounded among them, what the statement gives, else None.
+
+    A rounded number has four digits, as results have, or as many more as its place needs: 1 − 0.99998 is not 1 − 1.
+    """
+    kinds = {name: units.get(name, "").partition(">")[0] for name in numbers}
+    texts = {name: _all_digits(number, kinds[name]) for name, number in numbers.items()}
+    rounded = [name for name, text in texts.items() if not text]
+    if not rounded:
+        return texts, None
+    for digits in range(4, ENDLESS):
+        texts |= {name: _digits(numbers[name], kinds[name], digits) for name in rounded}
+        with contextlib.suppress(ArithmeticError, ValueError):
+            near = evaluate(numbers | {name: parse(texts[name]).value for name in rounded})
+            if math.isclose(near, value, rel_tol=0.005):
+                return texts, near
+    return texts, value
 
 
 def _result(value: Any, unit: str) -> str:
@@ -255,9 +284,9 @@ def _sum_rows(tex: str) -> list[str]:
 
 
 class _Writer:
-    """Write an expression in symbols (`scope` None) or with its numbers put in."""
+    """Write an expression in symbols (`scope` None) or with its numbers put in, as they are written in `scope`."""
 
-    def __init__(self, tex: bool, scope: dict | None, units: dict[str, str], names: dict[str, str]) -> None:
+    def __init__(self, tex: bool, scope: dict[str, str] | None, units: dict[str, str], names: dict[str, str]) -> None:
         self.tex, self.scope, self.units, self.names = tex, scope, units, names
 
     def write(self, node: ast.expr, outer: int = 0) -> str:
@@ -265,7 +294,7 @@ class _Writer:
             case ast.Name(id=name):
                 if self.scope is None:
                     return _name(self.names.get(name, name), self.tex)
-                return _number(self.scope[name], self.units.get(name, ""), self.tex)
+                return _tex_units(self.scope[name]) if self.tex else self.scope[name]
             case ast.Constant(value=value):
                 text = significant(value, 12)
                 return _tex_units(text) if self.tex else text

@@ -91,6 +91,7 @@ UNIT = r"(?: (?:[KMGTP]i)?B(?:/s)?| [kMGTP]?FLOP(?:/s)?| [mµn]?s|/s)?(?!\w)"
 
 def worth(text):
     """The number that a rendered expression stands for, read back and evaluated."""
+    text = text.removeprefix("≈ ")
     for symbol, code in {"·": "*", "−": "-", "⌈": "ceil(", "⌉": ")", "⌊": "floor(", "⌋": ")", "^": "**"}.items():
         text = text.replace(symbol, code)
     text = re.sub(NUMBER + UNIT, lambda match: repr(parse(match[0]).value), text)
@@ -122,10 +123,35 @@ def test_a_rounded_result_says_so():
 
 
 def test_a_number_without_end_is_rounded_where_it_stands():
-    assert exact(295.3731343283582, "FLOP/byte") == "≈295.373 FLOP/B"
-    assert exact(1.514889209967346, "") == "≈1.51489" and exact(1.5, "") == "1.5"
+    assert exact(295.3731343283582, "FLOP/byte") == "≈ 295.373 FLOP/B"
+    assert exact(1.514889209967346, "") == "≈ 1.51489" and exact(1.5, "") == "1.5"
     shown = working(kv_cache.scaled_element_bytes, element_bytes=1, scale_bytes=4, group=96)
     assert shown.text.endswith("4 B / 96 ≈ 1.042 B")
+
+
+def test_a_rounded_operand_has_no_sign_of_its_own_and_the_relation_before_it_says_so():
+    third = 1 / 3
+    shown = working(kv_cache.sequence_bytes, bytes_per_position=third, positions=7)
+    assert shown.text == "B_seq = B_pos · T ≈ 0.3333 B · 7 ≈ 2.333 B"
+    assert shown.latex.splitlines()[2] == r" &\approx 0.3333\ \mathrm{B} \cdot 7 \\"
+    shown = working(kv_cache.sequence_bytes, bytes_per_position=third, positions=3)
+    assert shown.text.endswith("≈ 0.3333 B · 3 ≈ 1 B")  # what the rounded numbers give is not quite it
+    shown = working(kv_cache.positions_that_fit, memory_bytes=10, bytes_per_position=third * 10)
+    assert shown.text.endswith("⌊M / B_pos⌋ ≈ ⌊10 B / 3.333 B⌋ = 3")  # here it is
+    shown = working(kv_cache.sequence_bytes, bytes_per_position=0.1 + 0.2, positions=7)
+    assert shown.text.endswith("= 0.3 B · 7 = 2.1 B")  # only binary arithmetic made it long
+
+
+def test_a_rounded_operand_keeps_the_digits_that_its_place_needs(monkeypatch):
+    monkeypatch.setitem(SYMBOLS, "what_is_left", Symbol("x", "a test", ""))
+
+    @dimensions("", window="", group="")
+    def what_is_left(*, window, group):
+        return window / (1 - group)
+
+    share = 1 - 1 / 70_000
+    shown = working(what_is_left, window=1, group=share)
+    assert shown.text == "x = W / (1 − g) ≈ 1 / (1 − 0.9999857) ≈ 70,000"
 
 
 def test_quantities_are_converted_and_arrays_refused():
@@ -177,6 +203,7 @@ def test_every_formula_of_the_library_can_be_shown(formula):
             continue
     assert shown.value == pytest.approx(formula(**numbers))
     assert shown.text.startswith(shown.steps[0].symbol + " = ")
+    assert not re.search(r"≈(?! )|(?<= [·+−/] )≈|[(⌈⌊]≈", shown.text), shown.text
 
 
 def test_a_long_sum_goes_on_in_further_rows():
