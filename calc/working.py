@@ -27,7 +27,7 @@ _MARKS = re.compile(r" [+-] |(?<!\\)[{}]|\\left(?![a-z])|\\right(?![a-z])")
 _SUBSCRIPT = re.compile(r"_\{\\mathrm\{([^}]*)\}\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+|[\\{}]")
 WIDEST = 32  # characters in a row of a sum: what a phone shows
-ENDLESS = 13  # a number that needs so many digits is taken for one without end
+MOST = 6  # digits that a number which is no whole one may need; a longer one is rounded
 _PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2}
 
 
@@ -208,43 +208,48 @@ def exact(value: Any, dimension: str) -> str:
     >>> exact(327680, "byte"), exact(70272, "byte"), exact(1.03125, "byte"), exact(989.5e12, "FLOP/second")
     ('320 KiB', '70,272 B', '1.03125 B', '989.5 TFLOP/s')
     """
-    return _all_digits(value, dimension) or f"≈ {_digits(value, dimension, 6)}"
+    return _all_digits(value, dimension) or f"≈ {_digits(value, dimension, MOST)}"
 
 
 def _all_digits(value: Any, dimension: str) -> str:
-    """All the digits of a value with its unit; "" if they have no end, as those of a third."""
+    """All the digits of a value with its unit; "" if it isn't whole and they are too many, as those of a third."""
     short = format_as(value, dimension)
     if math.isclose(parse(short).value, value, rel_tol=1e-12):
         return short
     full = _digits(value, dimension, 15)
-    return full if value % 1 == 0 or len(re.sub(r"\D", "", full).lstrip("0")) < ENDLESS else ""
+    whole = dimension in {"", "count", "byte"} and value % 1 == 0
+    return full if whole or len(re.sub(r"\D", "", full).lstrip("0")) <= MOST else ""
 
 
 def _digits(value: Any, dimension: str, digits: int) -> str:
-    """Write a value with so many digits, in its unit."""
+    """Write a value with so many digits, in its unit; bytes and counts with all those before the point."""
     unit = " B" if dimension == "byte" else ""
     if dimension not in {"", "count", "byte"}:
         _, _, unit = format_as(value, dimension).partition(" ")
         unit = f" {unit}" if unit else "/s"
         value /= parse(f"1{unit}").value
-    return (f"{int(value):,}" if value % 1 == 0 else significant(value, digits)) + unit
+    elif value:
+        digits = max(digits, math.floor(math.log10(abs(value))) + 1)
+    return significant(value, digits) + unit
 
 
 def _operands(numbers: dict, units: dict[str, str], evaluate: Callable, value: Any) -> tuple[dict[str, str], Any]:
     """Write the numbers that a statement uses; with the rounded among them, what the statement gives, else None.
 
-    A rounded number has four digits, as results have, or as many more as its place needs: 1 − 0.99998 is not 1 − 1.
+    A rounded number has four digits, as results have, or as many more as its place needs for a result that is right
+    to within one in its last digit: 1 − 0.99998 is not 1 − 1.
     """
     kinds = {name: units.get(name, "").partition(">")[0] for name in numbers}
     texts = {name: _all_digits(number, kinds[name]) for name, number in numbers.items()}
     rounded = [name for name, text in texts.items() if not text]
     if not rounded:
         return texts, None
-    for digits in range(4, ENDLESS):
+    last = 10.0 ** (math.floor(math.log10(abs(value))) - 3) if value else 0.0
+    for digits in range(4, 16):
         texts |= {name: _digits(numbers[name], kinds[name], digits) for name in rounded}
         with contextlib.suppress(ArithmeticError, ValueError):
             near = evaluate(numbers | {name: parse(texts[name]).value for name in rounded})
-            if math.isclose(near, value, rel_tol=0.005):
+            if abs(near - value) <= last:
                 return texts, near
     return texts, value
 
