@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from calc.sources import KINDS, Figure
-from calc.units import CalcError, significant
+from calc.units import CalcError, format_percent, significant
 from calc.working import symbols_of, working
 
 
@@ -161,7 +161,7 @@ def times(wrong: float, right: float, *, counted: bool = False) -> str:
     ratio = max(wrong / right, right / wrong)
     if ratio < 1.0005:
         return "no difference here"
-    size = f"{significant(ratio, 3)}×" if ratio >= 1.5 else f"{significant(100 * abs(wrong / right - 1), 2)}%"
+    size = f"{significant(ratio, 3)}×" if ratio >= 1.5 else format_percent(abs(wrong / right - 1), 2)
     more, less = ("many", "few") if counted else ("much", "little")
     return f"{size} too {more if wrong > right else less}"
 

@@ -251,6 +251,17 @@ def format_seconds(value: float) -> str:
     return f"{significant(value / 1e-9)} ns"
 
 
+def format_percent(share: float, digits: int = 3) -> str:
+    """Write a share of 1 as a percentage, with at most `digits` significant digits.
+
+    Examples
+    --------
+    >>> format_percent(0.1234), format_percent(0.25, 2), format_percent(1.5), format_percent(0)
+    ('12.3%', '25%', '150%', '0%')
+    """
+    return f"{significant(100 * float(share), digits)}%"
+
+
 def format_as(value: float, dimension: str) -> str:
     """Write a value in base units the way the book writes that dimension."""
     if dimension == "byte":

@@ -1,6 +1,7 @@
 """Units: the table, the parser, the formatters and the guard on every formula."""
 
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from calc.units import (
     format_as,
     format_bytes,
     format_decimal,
+    format_percent,
     format_seconds,
     parse,
     registry,
@@ -96,6 +98,8 @@ def test_formatters():
     assert format_decimal(450e9, "B/s") == "450 GB/s"
     assert format_seconds(3.2e-5) == "32 µs"
     assert format_seconds(5e-9) == "5 ns"
+    assert [format_percent(share) for share in (0.99999, -0.0123, 1e-6)] == ["100%", "-1.23%", "0.0001%"]
+    assert format_percent(Fraction(1, 3), 2) == "33%"
     assert format_as(12, "FLOP/byte") == "12 FLOP/B"
     assert significant(99999) == "100,000"
     with pytest.raises(CalcError):

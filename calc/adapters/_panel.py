@@ -11,7 +11,7 @@ from calc.kv_cache import layout, positions_that_fit
 from calc.models import load
 from calc.panel import Panel, Row
 from calc.parameters import count
-from calc.units import format_bytes, format_count, format_seconds, significant
+from calc.units import format_bytes, format_count, format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -78,13 +78,13 @@ def multi_lora_panel(
         Row("One adapter, stored", format_bytes(one.stored_bytes), keep=True),
         Row(
             "… share of the model's parameters",
-            f"{significant(100 * one.low_rank_parameters / count(geometry).total, 3)}%",
+            format_percent(one.low_rank_parameters / count(geometry).total),
         ),
         Row(f"Slots reserved{where}", format_bytes(slot.bytes_per_gpu), keep=True),
         Row(f"Cache positions they displace{where}", format_count(displaced)),
         Row("Different adapters among the waiting, on average", significant(distinct, 3)),
         Row("Requests that start, on average", significant(running, 3), keep=True),
-        Row("Requests that find their adapter on the GPU", f"{significant(100 * hits, 3)}%"),
+        Row("Requests that find their adapter on the GPU", format_percent(hits)),
         Row(f"A miss over {link.name}, at least", format_seconds(miss)),
     )
     if min(waiting, adapters) <= slots:

@@ -11,7 +11,16 @@ from calc.kv_cache import formula_of, layout, resident_bytes, resident_positions
 from calc.models import LatentAttention, ModelGeometry, RecurrentState, load
 from calc.panel import Panel, Row
 from calc.roofline import compute_share, flop_of, intensity_of, machine_balance
-from calc.units import CalcError, counted, format_bytes, format_count, format_decimal, plain, significant
+from calc.units import (
+    CalcError,
+    counted,
+    format_bytes,
+    format_count,
+    format_decimal,
+    format_percent,
+    plain,
+    significant,
+)
 from calc.working import working
 
 HEADS = ("as published", "one KV head for each query head", "one KV head for all")
@@ -118,7 +127,7 @@ def _meaning(intensity: float, balance: float) -> str:
         return "Decode attention is limited by arithmetic here, not by reading the cache."
     return (
         "Decode attention waits for memory: while it reads its cache it can use at most "
-        f"{significant(100 * share, 3)}% of the chip's arithmetic."
+        f"{format_percent(share)} of the chip's arithmetic."
     )
 
 

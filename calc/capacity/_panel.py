@@ -8,7 +8,7 @@ from calc.capacity._plan import plan
 from calc.models import load
 from calc.panel import Panel, Row
 from calc.parallel import Parallel
-from calc.units import UNITS, counted, format_bytes, format_count, significant
+from calc.units import UNITS, counted, format_bytes, format_count, format_percent
 from calc.working import working
 
 WEIGHTS = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5}  # bytes per parameter, without scales
@@ -101,9 +101,9 @@ def capacity_panel(
         working(kv_cache.positions_written, prompt=prompt, generated=output).text,
     )
     many = parallel.gpus > 1
-    share = significant(100 * rank.pool_bytes / total, 2)
+    share = format_percent(rank.pool_bytes / total, 2)
     meaning = (
-        f"{f'Each of {parallel.gpus} GPUs' if many else 'The GPU'} keeps about {share}% of its memory for the cache. "
+        f"{f'Each of {parallel.gpus} GPUs' if many else 'The GPU'} keeps about {share} of its memory for the cache. "
     )
     meaning += (
         "Not one such request fits, not even by its prompt."

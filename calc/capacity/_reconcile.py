@@ -12,7 +12,7 @@ from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
 from calc.notebook import Table
 from calc.parallel import Parallel, weights_on_rank
-from calc.units import UNITS, CalcError, format_bytes, format_count, significant
+from calc.units import UNITS, CalcError, format_bytes, format_count, format_percent, significant
 
 AGREES, DIFFERS, RESIDUAL, DERIVED = "agrees", "differs", "residual", "derived"
 CLOSE = 0.01  # loading takes a little more than the parameters: tables, buffers
@@ -310,7 +310,7 @@ def _tokens(
         agrees = shown[0] <= printed.value <= shown[1]
     if not agrees:
         off = printed.value / ((shown[0] + shown[1]) / 2) if shown[1] else 0
-        change = f"{significant(100 * abs(off - 1), 2)}% {'more' if off > 1 else 'fewer'} than that"
+        change = f"{format_percent(abs(off - 1), 2)} {'more' if off > 1 else 'fewer'} than that"
         note += f": the log has {change}" if 0.5 < off < 1.9 else ": another cache type or another cut"
         note += ", as where another rank has less memory" if 0.5 < off < 1 else ""
     verdict = AGREES if agrees else DIFFERS

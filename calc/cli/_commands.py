@@ -11,7 +11,15 @@ from typing import Any
 
 from calc import hardware, worksheet
 from calc.models import ModelGeometry, catalogue, load
-from calc.units import CalcError, format_bytes, format_count, format_decimal, format_seconds, significant
+from calc.units import (
+    CalcError,
+    format_bytes,
+    format_count,
+    format_decimal,
+    format_percent,
+    format_seconds,
+    significant,
+)
 from calc.worksheet import Report
 
 MOST_BYTES = 8_000_000  # of a log or of standard input
@@ -174,7 +182,7 @@ def _table_of(name: str, m: Any) -> str:
     ]
     if m.good is not None:
         rate = "" if m.goodput_per_s is None else f", {significant(m.goodput_per_s)} a second"
-        part = "" if m.attainment is None else f", {significant(100 * m.attainment, 3)}% of those counted"
+        part = "" if m.attainment is None else f", {format_percent(m.attainment)} of those counted"
         facts.append(f"{format_count(m.good)} within the limits{rate}{part}")
     return "\n".join([title, *(f"  {fact}" for fact in facts), *_aligned(heads, rows), *(f"  {n}" for n in m.notes)])
 

@@ -16,7 +16,7 @@ from calc.panel import Panel, Row
 from calc.queueing import Interval, typical_lengths
 from calc.scheduling import Request, length_at
 from calc.sources import load_json
-from calc.units import CalcError, counted, format_count, format_seconds, significant
+from calc.units import CalcError, counted, format_count, format_percent, format_seconds, significant
 from calc.working import working
 from calc.workload import arrivals
 
@@ -93,8 +93,8 @@ def disaggregation_panel(
     rows = [
         Row("Best pool", cut),
         Row("Best split", f"{split.setting} prefill, {workers - split.setting} decode"),
-        Row("Pool: inside both limits", f"{significant(100 * pool.share(limits), 3)}%"),
-        Row("Split: inside both limits", f"{significant(100 * split.share(limits), 3)}%"),
+        Row("Pool: inside both limits", format_percent(pool.share(limits))),
+        Row("Split: inside both limits", format_percent(split.share(limits))),
         Row("Pool: qualified per GPU-hour", _hourly(pool, arrival_rate, limits)),
         Row("Split: qualified per GPU-hour", _hourly(split, arrival_rate, limits)),
         Row(f"Handoff of {counted(prompt, 'token')}", format_seconds(_digits(way.exposed_s(one, prompt) + CONTROL_S))),
@@ -159,8 +159,8 @@ def _meaning(found: Comparison, one: Worker) -> str:
     }[found.winner]
     parts = []
     for name, outcome in (("pool", pool), ("split", split)):
-        first, pace = (significant(100 * share, 2) for share in _late(outcome, limits))
-        parts.append(f"in the {name} {first}% of the first tokens are late and {pace}% of the responses too slow")
+        first, pace = (format_percent(share, 2) for share in _late(outcome, limits))
+        parts.append(f"in the {name} {first} of the first tokens are late and {pace} of the responses too slow")
     if one.read_s > limits.tpot_s:
         said += " Reading the weights alone takes longer than the limit on the pace, so no response of several tokens "
         said += "keeps it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calc.figures import BLUE, GREY, INK, ORANGE, Picture, boxes, canvas, picture
-from calc.units import format_count, format_seconds, significant
+from calc.units import format_count, format_percent, format_seconds, significant
 
 PALE = "#c9c9c9"
 SPACE = 0.06  # of a picture's height: how far apart two labels must stand
@@ -68,7 +68,7 @@ def two_servers(
         if crossing is not None:
             axis.axvline(100 * crossing, ymax=0.78, color=GREY, lw=0.9, ls=(0, (4, 3)))
             left = crossing > 0.5
-            axis.text(100 * crossing + (-2 if left else 2), 0.011, f"{significant(100 * crossing, 2)}%", va="bottom",
+            axis.text(100 * crossing + (-2 if left else 2), 0.011, format_percent(crossing, 2), va="bottom",
                       ha="right" if left else "left")  # fmt: skip
         axis.set_title(title, fontsize=8.5, loc="left")
         axis.set(yscale="log", ylim=(0.01, 30), xlim=(0, 100), xlabel="busy, %")
@@ -77,7 +77,7 @@ def two_servers(
         axis.minorticks_off()
         axis.text(0.04, 0.97, "a server for each kind", color=ORANGE, weight="bold", va="top", transform=axis.transAxes)
         axis.text(0.04, 0.88, "one line for both", color=BLUE, weight="bold", va="top", transform=axis.transAxes)
-        where = "never" if crossing is None else f"from {significant(100 * crossing, 2)}% on"
+        where = "never" if crossing is None else f"from {format_percent(crossing, 2)} on"
         told.append(f"{title}: a server for each kind waits less {where}")
     axes[0].set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
     axes[0].minorticks_off()

@@ -8,7 +8,7 @@ import numpy as np
 
 from calc.figures import BLUE, GREY, INK, ORANGE, Picture, canvas, picture
 from calc.selection import NO, YES, Agreement, Candidate, Verdict, equal_share
-from calc.units import counted, significant
+from calc.units import counted, format_percent, significant
 
 MARKS = {YES: ("o", BLUE, BLUE, 6), NO: ("x", ORANGE, ORANGE, 6.5)}
 SHORT = {"tgi": "TGI", "transformers": "transformers"}
@@ -119,7 +119,7 @@ def cost_by_utilization(*, candidates: Sequence[Candidate], other_price: float, 
             axes.plot(100 * meets, other_price, "o", color=color, ms=5)
         words.append(
             f"{candidate.name} costs {currency}{significant(full, 3)} for a million good tokens at full load and meets "
-            f"the other price at {significant(100 * meets, 2)}%"
+            f"the other price at {format_percent(meets, 2)}"
         )
     top = 1.15 * max(full / now for full, _, _ in ends)
     top = max(top, 1.3 * other_price)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import pstdev
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, Picture, boxes, canvas, picture
-from calc.units import format_seconds, significant
+from calc.units import format_percent, format_seconds
 
 LEAST = 1e-3  # of the requests: the rarest that the second picture shows
 
@@ -71,7 +71,7 @@ def late_shares(
     axes.axvline(limit_s, color=GREY, lw=0.9, ls=(0, (4, 3)))
     axes.axhline(allowed, color=GREY, lw=0.9, ls=(0, (4, 3)))
     axes.text(limit_s, 1.15, f"limit {format_seconds(limit_s)}", ha="center", va="bottom")
-    axes.text(end, allowed * 1.06, f"{significant(100 * allowed, 3)}% may be later", ha="right", va="bottom")
+    axes.text(end, allowed * 1.06, f"{format_percent(allowed)} may be later", ha="right", va="bottom")
     labels = [*zip(lines, (ORANGE, GREEN, BLUE), strict=False), ("dots: all, simulated", INK)]
     for line, (name, color) in enumerate(labels):
         axes.text(0.02, 0.37 - 0.09 * line, name, color=color, transform=axes.transAxes, va="top", weight="bold")
@@ -80,7 +80,7 @@ def late_shares(
     axes.minorticks_off()
     axes.set(xlabel="time to first token, s", ylabel="share of requests that is later")
     inside = {name: _at(times, shares, limit_s) for name, (times, shares) in lines.items()}
-    told = "; ".join(f"{name}: {significant(100 * share, 2)}%" for name, share in inside.items())
+    told = "; ".join(f"{name}: {format_percent(share, 2)}" for name, share in inside.items())
     alt = f"Share of requests whose first token is later than a time. Later than {format_seconds(limit_s)} are {told}."
     return picture(
         figure,

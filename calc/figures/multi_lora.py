@@ -7,7 +7,7 @@ from math import sqrt
 from matplotlib.axes import Axes
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
-from calc.units import format_bytes, format_count, significant
+from calc.units import format_bytes, format_count, format_percent, significant
 
 COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 DASHED = (0, (4, 3))
@@ -184,11 +184,11 @@ def hits_by_slots(
     axes.set(xlabel="adapters that can be resident", ylabel="requests that hit, %", ylim=(0, 102))
     legend = "line: Che's approximation\ndots: simulated\ndashed: most popular pinned"
     _lines(axes, resident[-1], 0, legend, first=34, ha="right")
-    first, last = significant(100 * approximate[0], 2), significant(100 * approximate[-1], 3)
+    first, last = format_percent(approximate[0], 2), format_percent(approximate[-1])
     where = "; ".join(f"{name}, {format_count(place)}" for name, place in marks.items())
     alt = (
         f"Hit ratio of a least-recently-used set under Zipf popularity with exponent {exponent:g}. It rises from "
-        f"{first}% with {format_count(resident[0])} resident to {last}% with {format_count(resident[-1])}. "
+        f"{first} with {format_count(resident[0])} resident to {last} with {format_count(resident[-1])}. "
         f"Marked: {where}."
     )
     caption = "Who finds the adapter already there. Independent requests, popularity fixed. Derived and simulated."

@@ -8,7 +8,7 @@ import numpy as np
 
 from calc.figures import BLUE, GIB, GREEN, GREY, INK, ORANGE, PURPLE, Picture, canvas, picture
 from calc.quantization import Candidate, Step, representable
-from calc.units import format_bytes, format_count, format_seconds, significant
+from calc.units import format_bytes, format_count, format_percent, format_seconds, significant
 
 COLORS = (GREY, BLUE, ORANGE, GREEN, PURPLE)
 
@@ -78,7 +78,7 @@ def error_by_group(*, groups: Sequence[int], errors: Mapping[str, Sequence[float
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(_none())
     ends = "; ".join(
-        f"{name} {significant(100 * v[0], 2)}% in groups of {format_count(groups[0])}, {significant(100 * v[-1], 2)}% "
+        f"{name} {format_percent(v[0], 2)} in groups of {format_count(groups[0])}, {format_percent(v[-1], 2)} "
         f"in groups of {format_count(groups[-1])}"
         for name, v in errors.items()
     )

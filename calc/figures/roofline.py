@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
 from calc.roofline import StepFloor, attainable_rate, intensity, kernel_checks
 from calc.sources import load_json
-from calc.units import counted, format_count, format_decimal, format_seconds, significant
+from calc.units import counted, format_count, format_decimal, format_percent, format_seconds, significant
 
 NAMES = {"routed_experts": "experts", "shared_experts": "shared experts", "mlp": "MLP"}
 HUES = {
@@ -253,7 +253,7 @@ def touched(*, batch: Sequence[int], share: Mapping[str, Sequence[float]]) -> Pi
         axes.plot(batch, [100 * v for v in values], "o-", color=color, ms=3)
         half = next((n for n, v in zip(batch, values, strict=True) if v >= 0.5), None)
         axes.text(0.98, 0.36 - 0.1 * len(said), name, color=color, ha="right", va="top", transform=axes.transAxes)
-        said.append(f"{name} {significant(100 * values[0], 2)}% at one token" + (f", half at {half}" if half else ""))
+        said.append(f"{name} {format_percent(values[0], 2)} at one token" + (f", half at {half}" if half else ""))
     axes.set(xscale="log", xlabel="tokens in the step", ylabel="experts read, %", ylim=(0, 105))
     axes.set_xticks([n for n in batch if n in (1, 4, 16, 64, 256, 1024)])
     axes.xaxis.set_major_formatter(lambda value, _: format_count(value))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
-from calc.units import counted, format_count, significant
+from calc.units import counted, format_count, format_percent, significant
 
 COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 DASHED = (0, (4, 3))
@@ -55,7 +55,7 @@ def round_walk(
             boxes(axes, [(place + x, 1.22, 0.25, 0.85 * chance)], fc=color, ec="none", alpha=0.75)
             axes.text(place + x + 0.125, 1.18, name, ha="center", va="top", fontsize=7.5)
         share = min(1.0, target[place] / draft[place])
-        axes.text(place + 0.5, 0.94, f"keep {significant(100 * share, 2)}%", ha="center", va="top")
+        axes.text(place + 0.5, 0.94, f"keep {format_percent(share, 2)}", ha="center", va="top")
         mark, color = ("✓", BLUE) if passed else ("✗", ORANGE)
         axes.text(place + 0.5, 2.28, mark, ha="center", va="center", color=color)
         if passed:
@@ -110,9 +110,9 @@ def shared_chance(*, words: Sequence[str], target: Sequence[float], draft: Seque
     )
     for row, (color, text) in enumerate(key):
         axes.text(0.02, 0.98 - 0.105 * row, text, transform=axes.transAxes, color=color, va="top")
-    share = significant(100 * both, 3)
+    share = format_percent(both)
     alt = (
-        f"Chances of the word after “{before}” by target and drafter. They have {share}% in common, which is accepted; "
+        f"Chances of the word after “{before}” by target and drafter. They have {share} in common, which is accepted; "
         "what the drafter has too much is rejected, and replaced by what the target has more. The sum is the target."
     )
     caption = f"The word after “{before}”. Lines: the target. Blue and green together fill it exactly. Derived."
@@ -142,8 +142,7 @@ def reached_positions(*, runs: Mapping[str, Sequence[float]], steady: float, sta
     axes.set(xlabel="position in the draft", ylabel="rounds that accept it, %", ylim=(min([0.0, *_lows(runs)]), 104))
     axes.set_xticks(list(places))
     told = "; ".join(
-        f"{name}: {significant(100 * shares[0], 3)}% at the first position, {significant(100 * shares[-1], 2)}% at the "
-        "last"
+        f"{name}: {format_percent(shares[0])} at the first position, {format_percent(shares[-1], 2)} at the last"
         for name, shares in runs.items()
     )
     alt = f"Share of rounds that accept each position of the draft. {told}. A steady acceptance falls more slowly."

@@ -6,7 +6,7 @@ from calc.latency._formulas import attainment, per_second
 from calc.latency._objectives import Objectives
 from calc.latency._recorded import goodput_by_rate, loads
 from calc.panel import Panel, Row
-from calc.units import CalcError, counted, plain, significant
+from calc.units import CalcError, counted, format_percent, plain, significant
 from calc.working import working
 
 
@@ -52,7 +52,7 @@ def goodput_panel(*, per_s: float, ttft_ms: float, tpot_ms: float) -> Panel:
         Row(f"First token too late, of {counted(requests, 'request')}", str(late), "measured"),
         Row("Tokens too slow", str(slow), "measured"),
         Row("Both limits kept", str(good), "measured"),
-        Row("Share of requests that keep both", here.attainment.text(_percent), "measured"),
+        Row("Share of requests that keep both", here.attainment.text(format_percent), "measured"),
         Row("Goodput, requests a second", here.goodput.text(_rate), "measured", keep=True),
         Row("Most goodput of all rates, requests a second", best.goodput.text(_rate), "measured"),
     )
@@ -67,10 +67,6 @@ def goodput_panel(*, per_s: float, ttft_ms: float, tpot_ms: float) -> Panel:
 
 def _rate(value: float) -> str:
     return significant(value, 3)
-
-
-def _percent(value: float) -> str:
-    return f"{significant(100 * value, 3)}%"
 
 
 def _meaning(points: tuple, here: object, best: object, late: int, slow: int) -> str:

@@ -13,7 +13,7 @@ from calc.paging._formulas import (
     unused_positions,
 )
 from calc.panel import Panel, Row
-from calc.units import UNITS, CalcError, counted, format_bytes, format_count, plain, significant
+from calc.units import UNITS, CalcError, counted, format_bytes, format_count, format_percent, plain, significant
 from calc.working import working
 
 DRAFTERS = {"none or n-gram": 0, "EAGLE or MTP": 1}  # blocks that a drafter gives up
@@ -85,7 +85,7 @@ def paging_panel(
         Row("The newest position", f"entry {format_count(entry)} of the table, place {format_count(place)}"),
         Row("Blocks held", format_count(held)),
         Row("Empty in the last block", counted(unused_positions(**_length(positions, block_tokens)), "position")),
-        Row("Written share, blocks against reservation", f"{_percent(share)} against {_percent(alone)}"),
+        Row("Written share, blocks against reservation", f"{format_percent(share)} against {format_percent(alone)}"),
         Row(
             "Sequences that fit, blocks against reservations",
             f"{format_count(paged)} against {format_count(whole)}",
@@ -105,10 +105,6 @@ def paging_panel(
 
 def _length(positions: int, block_tokens: int) -> dict[str, int]:
     return {"positions": positions, "block_tokens": block_tokens}
-
-
-def _percent(share: float) -> str:
-    return f"{significant(100 * share, 3)}%"
 
 
 def _meaning(paged: int, whole: int, found: int) -> str:

@@ -17,6 +17,7 @@ from calc.units import (
     counted,
     format_bytes,
     format_count,
+    format_percent,
     format_seconds,
     lookup,
     significant,
@@ -167,7 +168,7 @@ def _off(ratio: float) -> str:
         return f"more than a million times too {side}"
     if times >= 1.5:
         return f"{significant(times, 3 if times < 1000 else 5)}× {side}"
-    return f"{significant(abs(ratio - 1) * 100, 2)}% {side}"
+    return f"{format_percent(abs(ratio - 1), 2)} {side}"
 
 
 # --- what can be found about an answer, in the order in which it is looked for -------------------

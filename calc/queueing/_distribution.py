@@ -15,7 +15,7 @@ from operator import mul
 
 from calc.queueing._checks import stable
 from calc.queueing._service import _shares, _some
-from calc.units import CalcError, format_seconds, plain, significant
+from calc.units import CalcError, format_percent, format_seconds, plain, significant
 
 MOST_CELLS = 20_000
 ROUNDINGS = ("mean", "up", "down")
@@ -59,7 +59,7 @@ class Distribution:
             If some of the probability lies beyond the grid.
         """
         if self.beyond > NEGLIGIBLE:
-            raise CalcError(f"{significant(100 * self.beyond, 3)}% of the distribution lies beyond its grid: no mean")
+            raise CalcError(f"{format_percent(self.beyond)} of the distribution lies beyond its grid: no mean")
         return self.step_s * fsum(place * mass for place, mass in enumerate(self.masses))
 
     def within(self, limit_s: float) -> float:

@@ -11,7 +11,7 @@ from calc.queueing._compose import Composed, compose, fewest_replicas, prefill_t
 from calc.queueing._formulas import mg1_wait
 from calc.queueing._service import Service, mixture, recorded
 from calc.sources import load_json
-from calc.units import CalcError, counted, format_count, format_seconds, significant
+from calc.units import CalcError, counted, format_count, format_percent, format_seconds, significant
 from calc.working import working
 
 TARGET = 95  # percent of requests that must meet the limit
@@ -74,7 +74,7 @@ def first_token_panel(
     rows = [
         Row("Mean prefill, cold", format_seconds(recorded(cold).mean_s)),
         Row("Mean prefill, warm", format_seconds(recorded(warm).mean_s)),
-        Row("Busy with prompts", f"{significant(100 * each * service.mean_s, 3)}%"),
+        Row("Busy with prompts", format_percent(each * service.mean_s)),
     ]
     means = {"cold_s": _four_digits(recorded(cold).mean_s), "warm_s": _four_digits(recorded(warm).mean_s)}
     lines = working(mixed_seconds, warm_share=share, **means).text.splitlines()

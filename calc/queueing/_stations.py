@@ -9,7 +9,7 @@ from calc.notebook import Table
 from calc.queueing._checks import below_one, enough, stable
 from calc.queueing._formulas import little, md1_wait, offered_load, utilization
 from calc.queueing._servers import mmc_wait, mmc_wait_quantile, mmc_wait_within, wait_probability
-from calc.units import CalcError, format_count, format_seconds, plain, significant
+from calc.units import CalcError, format_count, format_percent, format_seconds, plain, significant
 
 MOST_SERVERS = 100_000
 MOST_LEVELS = 4000  # services that an exact M/D/1 wait may span
@@ -133,8 +133,8 @@ class MMc:
     def _repr_html_(self) -> str:
         rows = [
             ("Servers", format_count(self.servers)),
-            ("Busy share of each", f"{significant(100 * self.utilization)}%"),
-            ("Requests that have to wait", f"{significant(100 * self.waiting)}%"),
+            ("Busy share of each", format_percent(self.utilization, 4)),
+            ("Requests that have to wait", format_percent(self.waiting, 4)),
             ("Mean wait", format_seconds(self.wait_s)),
             ("Mean time in the queue and in service", format_seconds(self.sojourn_s)),
             ("Waiting on average", significant(self.queued)),
@@ -283,7 +283,7 @@ def md1_wait_quantile(*, arrival_rate: float, service_s: float, quantile: float)
             break
         if spans >= MOST_LEVELS:
             raise CalcError(
-                f"the wait is longer than {MOST_LEVELS:,} services at {significant(100 * load)}% load: lower the load"
+                f"the wait is longer than {MOST_LEVELS:,} services at {format_percent(load, 4)} load: lower the load"
             )
         spans = min(2 * spans, MOST_LEVELS)
     low, high = 0.0, (spans - 0.5) * service_s

@@ -9,7 +9,7 @@ from calc.panel import Panel, Row
 from calc.scheduling._batching import largest_gain, length_at, occupancy, schedule_seconds
 from calc.scheduling._compare import continuous_steps, static_steps
 from calc.sources import load_json
-from calc.units import CalcError, counted, format_count, format_seconds, plain, significant
+from calc.units import CalcError, counted, format_count, format_percent, format_seconds, plain, significant
 from calc.working import working
 
 LENGTHS = ("Azure conversations", "geometric", "all equal", "one long in each batch")
@@ -71,7 +71,7 @@ def batching_panel(
         Row("… at most, however the tokens are spread", f"{significant(bound, 3)}×"),
         Row("Static takes so many times the time", f"{significant(slow / fast, 3)}×", keep=True),
         *(
-            Row(f"Places filled, {name}", f"{significant(100 * share, 3)}%")
+            Row(f"Places filled, {name}", format_percent(share))
             for name, share in (
                 ("static", occupancy(places=places, steps=static, all_tokens=total)),
                 ("continuous", occupancy(places=places, steps=continuous, all_tokens=total)),
@@ -140,7 +140,7 @@ def _meaning(gain: float, places: int, requests: int) -> str:
         return "Nobody in a batch waits for anybody: continuous batching gains nothing here."
     return (
         f"A static batch keeps {counted(places, 'place')} until its longest response ends. Refilling them at once "
-        f"saves {significant(100 * (1 - 1 / gain), 3)}% of the steps."
+        f"saves {format_percent(1 - 1 / gain)} of the steps."
     )
 
 

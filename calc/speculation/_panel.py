@@ -8,7 +8,7 @@ from calc.panel import Panel, Row
 from calc.speculation._floor import verification_floor
 from calc.speculation._formulas import expected_tokens, round_cost, round_speedup
 from calc.speculation._search import best_draft_length, break_even_acceptance
-from calc.units import CalcError, counted, format_seconds, significant
+from calc.units import CalcError, counted, format_percent, format_seconds, significant
 from calc.working import working
 
 LONGEST = 16  # drafts that the panel tries
@@ -78,7 +78,7 @@ def speculation_panel(
         Row("A round, in plain steps", significant(costs[draft_tokens], 3)),
         Row("Tokens of a round", significant(tokens[draft_tokens], 3)),
         Row("Speed-up between tokens", f"{significant(gain, 3)}×", keep=True),
-        Row("Acceptance that breaks even", "none" if least is None else f"{significant(100 * least, 3)}%"),
+        Row("Acceptance that breaks even", "none" if least is None else format_percent(least)),
         Row(f"Best draft, of up to {LONGEST} tokens", "none" if not best else counted(best, "token"), keep=True),
     )
     lines = (
@@ -96,9 +96,9 @@ def _meaning(multiplies: bool, tokens: int, gain: float, best: int, most: float)
     if abs(change) < 0.005:
         verdict = "Speculation then changes next to nothing. "
     elif change > 0:
-        verdict = f"Speculation then shortens the time between tokens to {significant(100 / gain, 3)}%. "
+        verdict = f"Speculation then shortens the time between tokens to {format_percent(1 / gain)}. "
     else:
-        verdict = f"Speculation then stretches the time between tokens to {significant(100 / gain, 3)}%. "
+        verdict = f"Speculation then stretches the time between tokens to {format_percent(1 / gain)}. "
     if not best:
         return first + verdict + "No draft length does better than none."
     return first + verdict + f"The best draft length here, {best}, gives {significant(most, 3)}×."

@@ -13,7 +13,15 @@ from calc.startup._formulas import average_rate
 from calc.startup._graph import ROUNDING, Schedule, cuts, schedule
 from calc.startup._levers import storage_allowance
 from calc.startup._start import COPY, ORDERS, WEIGHT_PHASES, StartUp, hops, phases
-from calc.units import UNITS, CalcError, format_bytes, format_decimal, format_seconds, plain, significant
+from calc.units import (
+    UNITS,
+    CalcError,
+    format_bytes,
+    format_decimal,
+    format_percent,
+    format_seconds,
+    plain,
+)
 from calc.working import working
 
 GOAL_S = UNITS["min"].factor
@@ -143,7 +151,7 @@ def _lines(start: StartUp, found: Schedule) -> list[str]:
 
 
 def _meaning(found: Schedule, weights_gain: float, weights_s: float) -> str:
-    share = f"{significant(100 * weights_gain / found.total_s, 2)}%"
+    share = format_percent(weights_gain / found.total_s, 2)
     if not weights_gain:
         said = f"The weights take {format_seconds(weights_s)} and add nothing: the start is as long without them."
     else:

@@ -14,6 +14,7 @@ from calc.units import (
     format_bytes,
     format_count,
     format_decimal,
+    format_percent,
     format_seconds,
     significant,
 )
@@ -208,7 +209,7 @@ def written(value: Any, unit: str) -> str:
     if unit == "×":
         return f"{significant(value, 3)}×"
     if unit == "1":
-        return f"{significant(100 * value, 3)}%"
+        return format_percent(value)
     return format_decimal(value, unit.replace("byte", "B").replace("second", "s"))
 
 

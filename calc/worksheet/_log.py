@@ -11,7 +11,7 @@ from calc import capacity
 from calc.capacity import Fact
 from calc.models import ModelGeometry
 from calc.parallel import Parallel
-from calc.units import counted, format_bytes, format_count, significant
+from calc.units import counted, format_bytes, format_count, format_percent, significant
 from calc.worksheet._lines import link_of
 
 # What a log's numbers are: label, meaning, step. The names are those of `calc.capacity.read_log`.
@@ -229,7 +229,7 @@ def _line(fact: Fact) -> LogLine:
 
 def _text(fact: Fact) -> str:
     if fact.name == "fraction":
-        return f"{significant(100 * fact.value)}%"
+        return format_percent(fact.value, 4)
     if fact.name == "padded":
         return f"{significant(fact.value)}%"
     if fact.name == "concurrency":

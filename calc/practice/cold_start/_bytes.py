@@ -8,7 +8,7 @@ from calc import startup
 from calc.adapters import move_seconds
 from calc.practice._problem import Problem
 from calc.practice.cold_start._model import GB, GIB, HOPS, MODELS, PIECES, READERS, described, weights
-from calc.units import UNITS, format_decimal, format_seconds, significant
+from calc.units import UNITS, format_decimal, format_percent, format_seconds, significant
 from calc.working import working
 
 MS = UNITS["ms"].factor
@@ -75,7 +75,7 @@ from_a_log = Problem(
     hint="Bytes over seconds first; then over the printed rate, both in the same unit.",
     solution=lambda n: [
         working(startup.average_rate, moved_bytes=n.gib * GIB, elapsed=n.seconds),
-        f"Over {n.printed_rate:g} GB/s that is {significant(_share(n))}, or {significant(100 * _share(n), 3)}%.",
+        f"Over {n.printed_rate:g} GB/s that is {significant(_share(n))}, or {format_percent(_share(n))}.",
     ],
 )
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import startup
 from calc.practice._problem import Problem
 from calc.practice.cold_start._model import GB, LEVERS, QUEUE, described, geometry, weights
-from calc.units import format_bytes, format_seconds, significant
+from calc.units import format_bytes, format_percent, format_seconds, significant
 from calc.working import working
 
 TRAFFIC = {
@@ -134,7 +134,7 @@ scale_up = Problem(
     solution=lambda n: [
         f"{geometry(n.model).name}: {format_bytes(weights(n.model))}, which is "
         f"{format_seconds(weights(n.model) / (n.network * GB))} at {n.network} GB/s: "
-        f"{significant(100 * weights(n.model) / (n.network * GB) / n.goal, 2)}% of the {n.goal} s.",
+        f"{format_percent(weights(n.model) / (n.network * GB) / n.goal, 2)} of the {n.goal} s.",
         "To bring the weights beside the set-up, fetch them before the engine asks: then they count only if they take "
         "longer than set-up, compilation and graphs together.",
         "What is made anew and need not be: the image on the node, compiled code on a shared disk, the weights on the "

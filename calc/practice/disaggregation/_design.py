@@ -9,7 +9,7 @@ from calc import hardware, models, queueing
 from calc.practice._problem import Problem
 from calc.practice.disaggregation._model import FLEET
 from calc.sources import load_json
-from calc.units import counted, format_seconds, significant
+from calc.units import counted, format_percent, format_seconds, significant
 
 EFFICIENCY = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "overlap": 0.5}  # assumed
 MEMORY = {"memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
@@ -30,14 +30,14 @@ def _solution(n: Numbers) -> list[str]:
     moved = way.exposed_s(one, n.prompt)
     load = queueing.offered_load(arrival_rate=n.rate, service_s=prompt_s + decode_s)
     return [
-        f"On {RANKS} × {chip.name} at {significant(100 * EFFICIENCY['prefill_efficiency'])}% of the floor's rate, "
+        f"On {RANKS} × {chip.name} at {format_percent(EFFICIENCY['prefill_efficiency'], 4)} of the floor's rate, "
         f"assumed, a prompt takes {format_seconds(float(f'{prompt_s:.3g}'))}. A step of {BATCH} sequences takes "
         f"{format_seconds(float(f'{step_s:.3g}'))}.",
         f"Balanced are {significant(ratio, 2)} prefill workers for each that decodes. Before anybody waits, the load "
         f"is {significant(load, 3)} workers.",
         f"A handoff moves the cache in {format_seconds(float(f'{moved:.3g}'))} in "
         f"{counted(way.pieces(one, n.prompt), 'descriptor')}, of which the wire is "
-        f"{significant(100 * n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}%.",
+        f"{format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}.",
         "Both designs then go through the simulator with real lengths: the pool with its best budget, the split with "
         "its best ratio, counted by requests inside both limits.",
     ]

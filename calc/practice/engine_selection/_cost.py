@@ -15,7 +15,7 @@ from calc.selection import (
     cost_per_million,
     good_rate,
 )
-from calc.units import format_count, significant
+from calc.units import format_count, format_percent, significant
 from calc.working import working
 
 
@@ -179,7 +179,7 @@ def _checklist(n: Numbers) -> list[str]:
         "Says what would settle an unknown: a line of code, a maintainer, a test of an hour.",
         "Compares answers before speed: same prompts, and says what counts as equal and at which tolerance.",
         f"Knows what {n.prompts} equal answers prove: with 95%, up to "
-        f"{significant(100 * agreement_bound(samples=n.prompts, confidence=0.95), 2)}% may still differ.",
+        f"{format_percent(agreement_bound(samples=n.prompts, confidence=0.95), 2)} may still differ.",
         "Measures on its own load and GPUs, each engine tuned, at rates up to the limit, several repeats with spread.",
         "Counts good tokens, and states limits, window and utilization beside every price.",
         "Adds what people cost: upgrades, incidents, the test of outputs at each upgrade.",

@@ -9,7 +9,7 @@ from calc import queueing as q
 from calc.practice._problem import Problem
 from calc.practice.first_token_budget._model import SMALLEST
 from calc.sources import load_json
-from calc.units import counted, format_seconds, significant
+from calc.units import counted, format_percent, format_seconds, significant
 
 EFFICIENCY = 0.5  # assumed
 RANKS = 4
@@ -39,11 +39,11 @@ def _solution(n: Numbers) -> list[str]:
         busy = q.utilization(arrival_rate=n.rate, service_s=mean, servers=needed)
         enough = (
             f"By the formula {counted(needed, 'replica')} of {RANKS} × {chip} keep 95% inside the limit, busy "
-            f"{significant(100 * busy, 3)}% of the time with prompts. Hold that against a simulation with "
+            f"{format_percent(busy)} of the time with prompts. Hold that against a simulation with "
             "decoding beside it."
         )
     return [
-        f"With lengths like a public trace's and {significant(100 * EFFICIENCY)}% of the floor's rate, assumed, the "
+        f"With lengths like a public trace's and {format_percent(EFFICIENCY, 4)} of the floor's rate, assumed, the "
         f"mean prefill on {RANKS} × {chip} is {format_seconds(mean)}: a load of {significant(n.rate * mean, 3)} "
         "replicas before anybody waits.",
         enough,

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import queueing as q
 from calc.practice._problem import Problem
 from calc.practice.first_token_budget._model import HOPS, PERCENTILES, POPULATIONS, PREFILL
-from calc.units import format_seconds, significant
+from calc.units import format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -202,7 +202,7 @@ def _cases(n: Numbers) -> list[str]:
     total, lines = 0.0, []
     for time, share in sorted(kinds):
         total += share
-        lines.append(f"{time} ms for {significant(100 * share)}%, together {significant(100 * total, 6)}%")
+        lines.append(f"{time} ms for {format_percent(share, 4)}, together {format_percent(total, 6)}")
     return ["The four cases by length: " + "; ".join(lines) + "."]
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace as Numbers
 from calc import queueing as q
 from calc.practice._problem import Problem
 from calc.practice.first_token_budget._model import SMALLEST, WAIT
-from calc.units import counted, format_seconds, significant
+from calc.units import counted, format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -230,7 +230,7 @@ pooled = Problem(
     hint="M/M/1 at this load against M/M/2 at the same load. Erlang C says who has to wait.",
     solution=lambda n: [
         f"Apart, {format_seconds(_apart_and_pooled(n)[0].wait_s)}. With one line "
-        f"{significant(100 * _apart_and_pooled(n)[1].waiting)}% have to wait:",
+        f"{format_percent(_apart_and_pooled(n)[1].waiting, 4)} have to wait:",
         working(
             q.mmc_wait,
             waiting=_apart_and_pooled(n)[1].waiting,

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import latency
 from calc.practice._problem import Problem
 from calc.practice.latency_and_goodput._model import COUNT, MS, PERCENTILES, ms, so
-from calc.units import counted, significant
+from calc.units import counted, format_percent, significant
 from calc.working import working
 
 
@@ -38,7 +38,7 @@ attained = Problem(
     hint="A failure is the server's answer. The run's own end is not.",
     solution=lambda n: [
         working(latency.attainment, good=n.good, completed=n.good + n.missed, failed=n.failed),
-        f"That is {significant(_attained(n))}, or {significant(100 * _attained(n), 3)}%.",
+        f"That is {significant(_attained(n))}, or {format_percent(_attained(n))}.",
     ],
 )
 

@@ -21,7 +21,7 @@ from calc.practice.multi_lora._model import (
     geometry,
     made,
 )
-from calc.units import format_bytes, significant
+from calc.units import format_bytes, format_percent, significant
 from calc.working import working
 
 DEALT = ("llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "qwen2.5-72b", "mistral-nemo")
@@ -210,6 +210,6 @@ step_share = Problem(
             element_bytes=2,
         ),
         f"Over the weights, {format_bytes(2 * count(geometry(n.model)).total)}: {significant(_more(n))}, or "
-        f"{significant(100 * _more(n), 3)}%.",
+        f"{format_percent(_more(n))}.",
     ],
 )

@@ -9,7 +9,7 @@ from types import SimpleNamespace as Numbers
 from calc import adapters
 from calc.practice._problem import Problem
 from calc.practice.multi_lora._model import TRAFFIC, WAIT, geometry, made
-from calc.units import format_bytes, significant
+from calc.units import format_bytes, format_percent, significant
 
 
 def _queue(n: Numbers) -> list[int | None]:
@@ -100,7 +100,7 @@ touched = Problem(
     solution=lambda n: [
         f"A request asks for another adapter with 1 − 1/{n.adapters}; all {n.requests} do with "
         f"(1 − 1/{n.adapters})^{n.requests} = {significant(1 - _touched(n))}.",
-        f"So an adapter is asked for with {significant(_touched(n))}: {significant(100 * _touched(n), 3)}% of them, or "
+        f"So an adapter is asked for with {significant(_touched(n))}: {format_percent(_touched(n))} of them, or "
         f"{significant(_touched(n) * n.adapters, 3)} adapters.",
     ],
 )
@@ -152,7 +152,7 @@ three = Problem(
     solution=lambda n: [
         *_left_out(n),
         f"Together they miss {significant(1 - _three(n))}, so {significant(_three(n))} hit: "
-        f"{significant(100 * _three(n), 3)}%.",
+        f"{format_percent(_three(n))}.",
     ],
 )
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import kv_cache, paging
 from calc.practice._problem import Problem
 from calc.practice.paged_attention._model import GIB, LAW, MATCHING, name, token
-from calc.units import format_bytes, format_count, significant
+from calc.units import format_bytes, format_count, format_percent
 from calc.working import Working, working
 
 LARGE = (448, 528, 784, 832, 1056, 1600, 2096)
@@ -139,7 +139,7 @@ def _plan(n: Numbers) -> list[str]:
         f"Counts what it costs to keep: one copy of the instructions is {format_bytes(prefix * each)} on each rank; "
         f"the histories of {n.sessions} open sessions are {format_bytes(n.sessions * n.history * each)}.",
         f"Compares that with the pool of {n.gib} GiB: histories alone fill "
-        f"{significant(100 * n.sessions * n.history * each / (n.gib * GIB), 3)}% of it, beside what running requests "
+        f"{format_percent(n.sessions * n.history * each / (n.gib * GIB))} of it, beside what running requests "
         "need. Beyond the pool, the least recently used go first.",
         "Salts the keys by tenant, so that nobody learns another's prompts by timing; accepts that common instructions "
         "are then stored once for each tenant.",

@@ -8,7 +8,7 @@ from calc import roofline
 from calc.models import MixtureOfExperts
 from calc.practice._problem import Problem
 from calc.practice.roofline._model import DENSE, EXPERTS, LINKED, RANKS, billions, chip, geometry, multiplied
-from calc.units import format_bytes, format_count, format_decimal, significant
+from calc.units import format_bytes, format_count, format_decimal, format_percent, significant
 from calc.working import working
 
 MIXTURES = ("mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b", "gpt-oss-120b")
@@ -129,6 +129,6 @@ experts = Problem(
     hint="How likely is it that one expert is passed over by every token?",
     solution=lambda n: [
         working(roofline.experts_touched, **_picks(n), step_tokens=n.tokens),
-        f"{significant(_read(n))} experts on average, {significant(100 * _read(n) / _picks(n)['experts'], 3)}% of all.",
+        f"{significant(_read(n))} experts on average, {format_percent(_read(n) / _picks(n)['experts'])} of all.",
     ],
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import speculation
 from calc.practice._problem import Problem
 from calc.practice.speculative_decoding._model import BY_POSITION, PROGRESS, WORDS
-from calc.units import format_count, significant
+from calc.units import format_count, format_percent, significant
 from calc.working import working
 
 
@@ -83,7 +83,7 @@ printed_rate = Problem(
     hint="Tokens behind a rejection are drafted too.",
     solution=lambda n: [
         working(speculation.expected_accepted, acceptance=n.percent / 100, draft_tokens=n.draft_tokens),
-        f"Over {n.draft_tokens} drafted: {significant(_printed(n))}, or {significant(100 * _printed(n))}%.",
+        f"Over {n.draft_tokens} drafted: {significant(_printed(n))}, or {format_percent(_printed(n), 4)}.",
     ],
 )
 
@@ -130,7 +130,7 @@ conditional = Problem(
         f"The second token is accepted in {_lengths(n)[2]:.2f} − {_lengths(n)[1]:.2f} = "
         f"{significant(_lengths(n)[2] - _lengths(n)[1])} of the rounds, the third in {_lengths(n)[3]:.2f} − "
         f"{_lengths(n)[2]:.2f} = {significant(_lengths(n)[3] - _lengths(n)[2])}.",
-        f"Third over second: {significant(_third(n))}, or {significant(100 * _third(n))}%.",
+        f"Third over second: {significant(_third(n))}, or {format_percent(_third(n), 4)}.",
     ],
 )
 
@@ -165,6 +165,6 @@ with_its_own_token = Problem(
     solution=lambda n: [
         f"{n.rate}% of {n.draft_tokens + 1} are {significant(n.rate / 100 * (n.draft_tokens + 1))} tokens of a round; "
         "without the target's own that is one less.",
-        f"Over {n.draft_tokens} drafted: {significant(_drafts_alone(n))}, or {significant(100 * _drafts_alone(n))}%.",
+        f"Over {n.draft_tokens} drafted: {significant(_drafts_alone(n))}, or {format_percent(_drafts_alone(n), 4)}.",
     ],
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import speculation
 from calc.practice._problem import Problem
 from calc.practice.speculative_decoding._model import DRAFTS, POSITION, ROUND, TARGETS, WORDS_OF, listed, rows
-from calc.units import significant
+from calc.units import format_percent, significant
 
 keep = Problem(
     id="speculative_decoding/keep",
@@ -32,7 +32,7 @@ keep = Problem(
     hint="The drafter proposes it too often. By what factor?",
     solution=lambda n: [
         f"The drafter proposes it {n.q} times in 100, the target wants it {n.p} times.",
-        f"Accept {n.p}/{n.q} = {significant(n.p / n.q)}, or {significant(100 * n.p / n.q)}%, of the proposals.",
+        f"Accept {n.p}/{n.q} = {significant(n.p / n.q)}, or {format_percent(n.p / n.q, 4)}, of the proposals.",
     ],
 )
 
@@ -66,7 +66,7 @@ shared = Problem(
     solution=lambda n: [
         "Smaller chance of each word: "
         + " + ".join(f"{min(p, q)}%" for p, q in zip(n.target, n.draft, strict=True))
-        + f" = {significant(100 * _shared(n))}%.",
+        + f" = {format_percent(_shared(n), 4)}.",
         f"So it accepts with {significant(_shared(n))}.",
     ],
 )
@@ -113,6 +113,6 @@ correction = Problem(
         + ", ".join(f"{word} ({p - q} points)" for word, p, q in zip(WORDS_OF, n.target, n.draft, strict=True) if p > q)
         + f": {_missing(n)} points in all.",
         f"{WORDS_OF[_word(n)]} is {n.target[_word(n)] - n.draft[_word(n)]}/{_missing(n)} = "
-        f"{significant(_corrected(n))} of them, or {significant(100 * _corrected(n))}%.",
+        f"{significant(_corrected(n))} of them, or {format_percent(_corrected(n), 4)}.",
     ],
 )

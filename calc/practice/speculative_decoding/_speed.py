@@ -8,7 +8,7 @@ from types import SimpleNamespace as Numbers
 from calc import hardware, roofline, speculation
 from calc.practice._problem import Problem
 from calc.practice.speculative_decoding._model import BATCH, COST, GAIN, PROGRESS
-from calc.units import format_count, significant
+from calc.units import format_count, format_percent, significant
 from calc.working import working
 
 
@@ -155,7 +155,7 @@ break_even = Problem(
     solution=lambda n: [
         " + ".join(("1", "α", "α²", "α³", "α⁴")[: n.draft_tokens + 1])
         + f" = {significant(n.cost_percent / 100)}, solved by halving an interval.",
-        f"α = {significant(_least(n))}, or {significant(100 * _least(n))}%.",
+        f"α = {significant(_least(n))}, or {format_percent(_least(n), 4)}.",
     ],
 )
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace as Numbers
 from calc import queueing, tail
 from calc.practice._problem import Problem
 from calc.practice.tail_latency._model import BLOCKED, EXPORTS, FAN, MS, TAIL, ms, so
-from calc.units import significant
+from calc.units import format_percent, significant
 from calc.working import working
 
 
 def _percent(share: float) -> str:
-    return f"That is {significant(share)}, or {significant(100 * share, 3)}%."
+    return f"That is {significant(share)}, or {format_percent(share)}."
 
 
 fan_out = Problem(
