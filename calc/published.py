@@ -20,7 +20,7 @@ from typing import Any
 
 from calc.models import ModelGeometry, load
 from calc.sources import Figure, data_path
-from calc.units import CalcError, dimensions, lookup, parse
+from calc.units import CalcError, dimensions, format_count, format_percent, lookup, parse, significant
 
 ROLES = {
     "pin": "holds as printed",
@@ -28,6 +28,8 @@ ROLES = {
     "erratum": "does not hold",
     "copy": "is where the book took its own figure from",
 }
+_UNSEEN = 5e-6  # of a value: what a difference must be to be shown
+_CLOSE = {"": "", "%": "%", "x": "×"}  # units that follow a number without a space
 _MANY = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "parameters": 1, "elements": 1}
 
 
@@ -246,6 +248,49 @@ def evaluate(entry: Row | FieldCase, unit: str | None = None) -> float:
     (516.096, 504.0)
     """
     return call(entry.function, entry.arguments) / _factor(entry.unit if unit is None else unit)
+
+
+def written(entry: Row | FieldCase, *, figures: int = 6) -> tuple[str, str, str, str]:
+    """Write an entry out, for the row of a table.
+
+    Parameters
+    ----------
+    entry : Row or FieldCase
+    figures : int
+        Most significant digits of a computed value that is not whole; what was printed keeps all of its own.
+
+    Returns
+    -------
+    tuple of str
+        The quantity; the value as printed, or a case's answer; the computed one; the computed one over the other, less
+        one, with a word if the printed unit or value is wrong.
+
+    Raises
+    ------
+    CalcError
+        As `evaluate`.
+
+    Examples
+    --------
+    >>> written(next(row for row in rows() if row.id == "KV-008"))
+    ('Qwen2.5-72B, bf16, one token', '327.68 kB', '327.68 kB', 'none')
+    >>> written(next(row for row in rows() if row.id == "KV-001"))[1:]
+    ('800 KB', '800 KiB', 'none, but KB means KiB')
+    """
+    computed, role = evaluate(entry), entry.role if isinstance(entry, Row) else ""
+    said, unit = (entry.printed, entry.printed_unit) if isinstance(entry, Row) else (entry.value, entry.unit)
+    share = computed / said - 1 if computed != said else 0.0
+    difference = "none" if abs(share) < _UNSEEN else format_percent(share, 2)
+    if role == "label":
+        difference += f", but {unit} means {entry.unit}"
+    if role == "erratum":
+        difference += "; the printed value is wrong"
+    return entry.quantity, _with_unit(said, unit), _with_unit(computed, entry.unit, figures), difference
+
+
+def _with_unit(value: float, unit: str, figures: int = 12) -> str:
+    number = format_count(value) if value == int(value) else significant(value, figures)
+    return f"{number}{_CLOSE.get(unit, f' {unit}')}"
 
 
 def _factor(unit: str) -> float:

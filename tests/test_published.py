@@ -4,12 +4,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from calc.hardware import accelerator
-from calc.published import ROLES, FieldCase, Row, call, evaluate, field_cases, ratio, rows
+from calc.published import ROLES, FieldCase, Row, call, evaluate, field_cases, ratio, rows, written
 from calc.units import CalcError
 
 ALL = rows() + field_cases()
@@ -143,3 +144,16 @@ def test_call_refuses_what_is_no_formula(function, arguments, message):
 def test_ratio_refuses_zero():
     with pytest.raises(CalcError, match="to is 0"):
         ratio(of=1, to=0)
+
+
+def test_an_entry_is_written_out_with_its_difference_and_what_is_wrong():
+    row = Row(
+        *("X-1", "topic", "A count", "calc.published.ratio", {"of": 1.0, "to": 8.0}, 0.13, "%", 0.0, "exact", "pin"),
+        *(None, "", "Somebody", "https://example.org", ""),
+    )
+    assert written(replace(row, unit="x")) == ("A count", "0.13×", "0.125×", "-3.8%")
+    assert written(replace(row, unit="", role="erratum"))[1:] == ("0.13", "0.125", "-3.8%; the printed value is wrong")
+    third = replace(row, arguments={"of": 1.0, "to": 3.0}, unit="B", printed=0.3333333)
+    assert written(third, figures=3)[1:] == ("0.3333333 B", "0.333 B", "none")
+    case = next(case for case in field_cases() if case.id == "KV-02")
+    assert written(case)[1:] == ("524,288 B", "524,288 B", "none")
