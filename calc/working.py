@@ -27,7 +27,7 @@ _MARKS = re.compile(r" [+-] |(?<!\\)[{}]|\\left(?![a-z])|\\right(?![a-z])")
 _SUBSCRIPT = re.compile(r"_\{\\mathrm\{([^}]*)\}\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+|[\\{}]")
 WIDEST = 32  # characters in a row of a sum: what a phone shows
-MOST = 6  # digits that a number which is no whole one may need; a longer one is rounded
+MOST, CLOCK = 6, 8  # digits written in full: of a ratio, and of a quantity, such as seconds read to the microsecond
 _PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2}
 
 
@@ -218,7 +218,8 @@ def _all_digits(value: Any, dimension: str) -> str:
         return short
     full = _digits(value, dimension, 15)
     whole = dimension in {"", "count", "byte"} and value % 1 == 0
-    return full if whole or len(re.sub(r"\D", "", full).lstrip("0")) <= MOST else ""
+    most = MOST if dimension in {"", "count"} else CLOCK
+    return full if whole or len(re.sub(r"\D", "", full).lstrip("0")) <= most else ""
 
 
 def _digits(value: Any, dimension: str, digits: int) -> str:

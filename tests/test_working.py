@@ -121,6 +121,7 @@ def test_a_rounded_result_says_so():
     assert r"\approx" in shown.latex
     shown = working(kv_cache.sequence_bytes, bytes_per_position=1.5, positions=12_345)
     assert shown.text.endswith("= 18,517.5 B ≈ 18.08 KiB")
+    assert exact(12.722661, "second") == "12.722661 s" and exact(0.4833576, "") == "≈ 0.483358"
     assert exact(1_234_567.25, "byte") == "≈ 1,234,567 B" and exact(123_456_789, "byte") == "123,456,789 B"
 
 
