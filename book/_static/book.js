@@ -27,6 +27,43 @@ const boxes = new ResizeObserver((entries) => {
 });
 for (const box of document.querySelectorAll(".scroll, div.math, .highlight pre")) boxes.observe(box);
 
+// The report of a number: what the reader selected in the text last, and the step it stands in.
+const reporting = document.getElementById("report");
+if (reporting) {
+  const text = reporting.querySelector("textarea");
+  const copy = reporting.querySelector("button");
+  const issue = reporting.querySelector("[data-issue]");
+  const article = document.querySelector("article");
+  let selected = "", step;
+  const put = (label, value) => { text.value = text.value.replace(new RegExp(`^${label}: .*$`, "m"), () => `${label}: ${value}`); };
+
+  document.addEventListener("selectionchange", () => {
+    const selection = getSelection();
+    if (selection.isCollapsed || !article.contains(selection.anchorNode)) return;
+    const part = selection.getRangeAt(0).cloneContents();
+    for (const heard of part.querySelectorAll(".katex-mathml, .unseen")) heard.remove();
+    selected = part.textContent.trim().replace(/\s+/g, " ");
+    step = selection.anchorNode.parentElement.closest("section[id]");
+  });
+  reporting.addEventListener("toggle", () => {
+    if (!reporting.open) return;
+    const heading = (step ?? document.querySelector(":target"))?.closest("section[id]")?.querySelector(":is(h1, h2, h3, h4)");
+    if (heading) put("Step", `${heading.firstChild.textContent} (#${heading.closest("section").id})`);
+    if (selected) put("Number shown", selected.slice(0, 200));
+  });
+  copy.hidden = false;
+  copy.addEventListener("click", async () => {
+    text.select();
+    const copied = await navigator.clipboard?.writeText(text.value).then(() => true, () => false);
+    reporting.querySelector("output").textContent = copied ? "Copied." : "Selected: copy it with the keyboard.";
+  });
+  issue?.addEventListener("click", () => {
+    const address = new URL(issue.href);
+    address.searchParams.set("body", text.value);
+    issue.href = address.href;
+  });
+}
+
 // The whole book is fetched ahead (sw.js) once the reader has stayed a while, unless the device asks to save data.
 const STAYED = 10_000; // ms
 const { serviceWorker } = navigator; // absent where the address is not a safe one

