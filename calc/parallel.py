@@ -11,7 +11,9 @@ from calc import kv_cache, parameters
 from calc.models import (
     DenseMLP,
     GatedDeltaNet,
+    IndexedAttention,
     LatentAttention,
+    LatentWindowAttention,
     Layer,
     Mamba2,
     MixtureOfExperts,
@@ -170,9 +172,9 @@ def weights_on_rank(
     """Parameters that one rank holds, by tensor group.
 
     Split among tensor ranks: query heads, KV heads as long as there is more than one, heads of recurrent layers,
-    the MLP's width, the vocabulary. Copied to each: norms, routers, indexers, what makes a latent, a KV head when
-    ranks exceed heads. The embedding is on the first stage, the output layer and the last norm on the last; tied, the
-    matrix is on both.
+    the MLP's width, the vocabulary. Copied to each: norms, routers, indexers (one that picks blocks is split like KV
+    heads), hyper-connections, what makes a latent, a KV head when ranks exceed heads. The embedding is on the first
+    stage, the output layer, the last norm and the last gathering of streams on the last; tied, the matrix is on both.
 
     Parameters
     ----------
@@ -216,6 +218,7 @@ def weights_on_rank(
         embedding=own.embedding if first or (last and model.tied_embeddings) else 0,
         lm_head=own.lm_head if last else 0,
         norms=own.norms - (0 if last else model.hidden),
+        hyper_connections=own.hyper_connections - (0 if last else parameters.gathering_parameters(model)),
         router=parameters.count(whole).router,
         resting_experts=0,
     )
@@ -276,7 +279,12 @@ def _mixer(mixer: object, ranks: int) -> object:
     heads = mixer.query_heads // ranks
     if isinstance(mixer, LatentAttention):
         return replace(mixer, query_heads=heads)
-    return replace(mixer, query_heads=heads, kv_heads=kv_cache.kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks))
+    if isinstance(mixer, LatentWindowAttention):  # a group's projection may be cut, its inputs stay whole
+        return replace(mixer, query_heads=heads, output_dim=_share("outputs of the groups", mixer.output_dim, ranks))
+    shared = {"kv_heads": kv_cache.kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)}
+    if isinstance(mixer, IndexedAttention):
+        shared["index_heads"] = kv_cache.kv_heads_per_rank(kv_heads=mixer.index_heads, ranks=ranks)
+    return replace(mixer, query_heads=heads, **shared)
 
 
 def _mlp(mlp: object, parallel: Parallel, expert_rank: int) -> object:

@@ -11,11 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, fields
 
 from calc.models import (
+    CompressedAttention,
     DenseMLP,
     FullAttention,
     GatedDeltaNet,
+    IndexedAttention,
     IndexedLatentAttention,
     LatentAttention,
+    LatentWindowAttention,
     Mamba2,
     MixtureOfExperts,
     ModelGeometry,
@@ -199,6 +202,80 @@ def indexer_parameters(*, hidden, query_rank, index_heads, index_dim):
     return indexer_parameters
 
 
+@dimensions("count", hidden="count", entry_dim="count", overlap="count", run="count")
+def compressor_parameters(*, hidden, entry_dim, overlap, run):
+    """Parameters of one compressor, which makes one entry of the cache out of a run of positions.
+
+    Every position has an entry of its own and a weight for each of its elements; a bias says how much each place in
+    the run counts; the weighted sum goes through a norm.
+
+    Parameters
+    ----------
+    hidden : int
+        Width of the hidden state.
+    entry_dim : int
+        Elements of an entry.
+    overlap : int
+        Runs that an entry is made from: 1, or 2 where neighbors overlap.
+    run : int
+        Positions in a run.
+
+    Returns
+    -------
+    int
+
+    References
+    ----------
+    transformers 5.24.0, ``deepseek_v4``: ``DeepseekV4HCACompressor``, ``DeepseekV4CSACompressor``.
+
+    Examples
+    --------
+    DeepSeek-V4-Flash, one entry for every 4 positions:
+
+    >>> compressor_parameters(hidden=4096, entry_dim=512, overlap=2, run=4)
+    8393216
+    """
+    compressor_parameters = overlap * entry_dim * (2 * hidden + run) + entry_dim
+    return compressor_parameters
+
+
+@dimensions("count", hidden="count", streams="count")
+def hyper_connection_parameters(*, hidden, streams):
+    """Parameters of the hyper-connection around one block.
+
+    All streams together decide how they are gathered for the block, how its output is spread over them again, and
+    how they mix: with a bias for each of these weights and a scale for each of the three kinds.
+
+    Parameters
+    ----------
+    hidden : int
+        Width of one stream.
+    streams : int
+        Residual streams.
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    A layer has two of them. Before the output layer the streams are gathered once more, without spreading or mixing:
+    `count` adds it.
+
+    References
+    ----------
+    transformers 5.24.0, ``deepseek_v4``: ``DeepseekV4HyperConnection``.
+
+    Examples
+    --------
+    >>> hyper_connection_parameters(hidden=4096, streams=4)
+    393243
+    """
+    mixes = streams * (2 + streams)
+    hyper_connection_parameters = mixes * (streams * hidden + 1) + 3
+    return hyper_connection_parameters
+
+
 @dimensions("count", hidden="count", intermediate="count", matrices="count")
 def mlp_parameters(*, hidden, intermediate, matrices=3):
     """Parameters of one feed-forward network, or of one expert.
@@ -240,7 +317,9 @@ class ParameterCount:
         Everything inside the attention: projections, their biases, norms on queries, keys and latents,
         sinks.
     indexer : int
-        What picks the positions that a sparse attention looks at.
+        What picks the positions that a sparse attention looks at, a compressor of its own included.
+    compressor : int
+        What makes one latent out of many positions.
     recurrent : int
         Recurrent layers: projections, convolution, gates and inner norm.
     mlp : int
@@ -254,6 +333,8 @@ class ParameterCount:
         parameters.
     norms : int
         Norm weights outside the attention, the last norm included.
+    hyper_connections : int
+        What gathers, spreads and mixes the residual streams.
     lm_head : int
         The output layer; 0 where it is tied to the embedding.
     resting_experts : int
@@ -263,12 +344,14 @@ class ParameterCount:
     embedding: int = 0
     attention: int = 0
     indexer: int = 0
+    compressor: int = 0
     recurrent: int = 0
     mlp: int = 0
     routed_experts: int = 0
     shared_experts: int = 0
     router: int = 0
     norms: int = 0
+    hyper_connections: int = 0
     lm_head: int = 0
     resting_experts: int = 0
 
@@ -344,15 +427,29 @@ def count(model: ModelGeometry) -> ParameterCount:
         parts.update(_mixer(model, layer.mixer))
         parts.update(_feed_forward(model.hidden, layer.mlp))
         sums.update({group: times * size for group, size in parts.items()})
+    if model.streams:
+        blocks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in model.layers)
+        around = hyper_connection_parameters(hidden=model.hidden, streams=model.streams)
+        sums["hyper_connections"] = blocks * around + gathering_parameters(model)
     return ParameterCount(**sums)
+
+
+def gathering_parameters(model: ModelGeometry) -> int:
+    """Parameters of what gathers the residual streams before the output layer; 0 where there are none."""
+    return model.streams * (model.streams * model.hidden + 1) + 1 if model.streams else 0
 
 
 def _mixer(model: ModelGeometry, mixer: object) -> dict[str, int]:
     match mixer:
         case None:
             return {}
+        case IndexedAttention():  # queries and a key, and a norm for each
+            index = (mixer.index_heads + 1) * mixer.index_dim * model.hidden + 2 * mixer.index_dim
+            return {"attention": _attention(model.hidden, mixer), "indexer": index}
         case FullAttention():
             return {"attention": _attention(model.hidden, mixer)}
+        case LatentWindowAttention():
+            return {"attention": _latent_window(model.hidden, mixer), **_compressed(model.hidden, mixer)}
         case IndexedLatentAttention():
             own = indexer_parameters(
                 hidden=model.hidden,
@@ -389,6 +486,24 @@ def _latent_attention(hidden: int, a: LatentAttention) -> int:
         queries = latent_query_parameters(**sizes, query_rank=a.query_rank) + a.query_rank  # and its norm
     latents = latent_attention_parameters(**sizes, latent_dim=a.latent_dim, value_dim=a.value_dim) + a.latent_dim
     return queries + latents + a.bias * ((a.query_rank or 0) + a.latent_dim + a.rope_dim + hidden)
+
+
+def _latent_window(hidden: int, a: LatentWindowAttention) -> int:
+    queries = a.query_rank * (hidden + a.query_heads * a.latent_dim) + a.query_rank  # and its norm
+    latent = hidden * a.latent_dim + a.latent_dim
+    output = a.output_heads * a.latent_dim * a.output_dim + a.output_dim * hidden
+    return queries + latent + output + a.query_heads  # and sinks
+
+
+def _compressed(hidden: int, a: LatentWindowAttention) -> dict[str, int]:
+    if not isinstance(a, CompressedAttention):
+        return {}
+    runs = {"hidden": hidden, "overlap": a.overlap, "run": a.ratio}
+    index = 0
+    if a.index_heads:
+        index = compressor_parameters(**runs, entry_dim=a.index_dim)
+        index += a.index_heads * (a.query_rank * a.index_dim + hidden)  # queries, and a weight for each head
+    return {"compressor": compressor_parameters(**runs, entry_dim=a.latent_dim), "indexer": index}
 
 
 def _delta_net(hidden: int, d: GatedDeltaNet) -> int:

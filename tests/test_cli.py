@@ -193,7 +193,7 @@ HOSTILE = {
     "twice": b'{"model_type": "llama", "hidden_size": 1, "hidden_size": 2}',
     "endless number": b'{"model_type": "llama", "hidden_size": ' + b"9" * 10_000 + b"}",
     "not a number": json.dumps(CONFIG | {"hidden_size": 0}).replace('"hidden_size": 0', '"hidden_size": NaN').encode(),
-    "unknown": json.dumps({"model_type": "deepseek_v4"}).encode(),
+    "unknown": json.dumps({"model_type": "deepseek_v41"}).encode(),
     "huge layers": json.dumps(CONFIG | {"num_hidden_layers": 10**9}).encode(),
     "utf-16": json.dumps(CONFIG).encode("utf-16"),
     "6 MB": b'{"x": "' + b"a" * 6_000_000 + b'"}',

@@ -15,8 +15,10 @@ from calc.parameters import count, indexer_parameters
 from calc.quantization import matrices, rank_bytes
 from calc.units import CalcError
 
-FIXTURE = json.loads((Path(__file__).parent / "fixtures" / "later_families.json").read_text())
-MODELS, LENGTH = FIXTURE["models"], FIXTURE["max_model_len"]
+FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURE = json.loads((FIXTURES / "later_families.json").read_text())
+LENGTH = FIXTURE["max_model_len"]
+MODELS = FIXTURE["models"] + json.loads((FIXTURES / "compressed_families.json").read_text())["models"]
 BY_TYPE = {model["config"]["model_type"]: model["config"] for model in MODELS}
 ROWS = [(model, row) for model in MODELS for row in model["cache"]]
 HELD = [(model, row) for model, row in ROWS if "refused" not in row]
@@ -156,6 +158,15 @@ def test_mimo_v2_flash_has_unequal_heads():
         ("minimax_m2", {"qk_norm_type": "per_head"}, "one norm per layer"),
         ("nemotron_h", {"hybrid_override_pattern": "MX"}, "layer 1 is 'X'"),
         ("nemotron_h", {"sliding_window": 4096}, "sliding_window is set"),
+        ("deepseek_v4", {"compress_ratios": [0, 4, 8] * 15}, r"compress_ratios.2. is 8: supported are 0, 4, 128"),
+        ("deepseek_v4", {"compress_rates": {"heavily_compressed_attention": 64}}, "compress_rates has 64"),
+        ("deepseek_v4", {"n_shared_experts": 2}, "n_shared_experts is 2: supported is 1"),
+        ("deepseek_v4", {"num_key_value_heads": 8}, "num_key_value_heads is 8: supported is 1"),
+        ("deepseek_v4", {"attention_bias": True}, "attention_bias is True: supported is False"),
+        ("llama4", {"hc_mult": 4}, "hc_mult is 4"),
+        ("minimax_m3", {"attention_output_gate": True}, "attention_output_gate is True: supported is False"),
+        ("minimax_m3", {"qk_norm_type": "per_layer"}, "qk_norm_type is 'per_layer': supported is 'per_head'"),
+        ("minimax_m3", {"layer_types": ["sliding_attention"] * 60}, "layer_types.0. is 'sliding_attention'"),
         ("qwen3_5", {"layer_types": ["mamba"] * 64}, "layer_types.0. is 'mamba'"),
     ],
 )
@@ -181,6 +192,19 @@ def test_what_is_not_known_is_refused_by_name(family, fields, message):
         ("nemotron-nas", {"block_configs": []}, "one entry for each of 80 layers"),
         ("nemotron-nas", {"num_attention_heads": 4}, "n_heads_in_group is 8: it must divide the 4 heads"),
         ("gemma4", {"num_global_key_value_heads": 3}, "must be a multiple of KV heads"),
+        ("deepseek_v4", {"compress_ratios": None}, "compress_ratios is missing"),
+        ("deepseek_v4", {"compress_ratios": [0] * 42}, "an entry for each of the 43 layers"),
+        ("deepseek_v4", {"layer_types": ["sliding_attention"] * 43}, "they must agree"),
+        ("deepseek_v4", {"o_groups": 7}, "heads must be a multiple of groups"),
+        ("deepseek_v4", {"sliding_window": None}, "sliding_window is missing"),
+        ("deepseek_v4", {"hc_mult": None}, "hc_mult is missing"),
+        ("deepseek_v4", {"qk_rope_head_dim": 513}, "qk_rope_head_dim is 513"),
+        ("minimax_m3", {"moe_layer_freq": None}, "moe_layer_freq is missing"),
+        ("minimax_m3", {"moe_layer_freq": [1] * 60}, "first_k_dense_replace is 3, but moe_layer_freq routes"),
+        ("minimax_m3", {"sparse_attention_config": None}, "sparse_attention_freq is missing"),
+        ("minimax_m3", {"shared_intermediate_size": 1024}, "must be as wide as intermediate_size says"),
+        ("minimax_m3", {"mlp_layer_types": ["sparse"] * 60}, "they must agree"),
+        ("minimax_m3", {"sparse_attention_config": {"sparse_attention_freq": [2] * 60}}, "a list of 0 or 1"),
     ],
 )
 def test_a_contradiction_names_its_field(family, fields, message):
@@ -196,9 +220,9 @@ def test_every_large_matrix_is_known_by_its_place(model):
     for matrix in matrices(geometry):
         inside[matrix.group] += matrix.parameters
     for group, total in count(geometry).groups.items():
-        if group in ("router", "norms"):
+        if group in ("router", "norms", "hyper_connections"):
             continue
-        small = 0.04 if group == "indexer" else 0.001  # an indexer's weights for its heads are like a router
+        small = {"indexer": 0.04, "compressor": 0.01}.get(group, 0.001)  # weights for heads, and for places in a run
         assert (1 - small) * total <= inside[group] <= total, group
 
 
@@ -212,7 +236,10 @@ def test_ranks_hold_all_of_a_later_family_and_stored_bytes_follow(model):
             continue
         whole = count(geometry).groups
         for group, total in whole.items():
-            copied = group in ("norms", "router", "indexer", "attention")  # of the last what makes the latent
+            copied = group in (  # of the last what makes the latent
+                *("norms", "router", "indexer", "compressor", "hyper_connections"),
+                "attention",
+            )
             assert held[group] * ranks >= total
             assert held[group] * ranks <= total * (ranks if copied else 1.25)
         bytes_there = rank_bytes(geometry, Parallel(tensor=ranks), "bf16")
@@ -232,6 +259,14 @@ def test_ranks_hold_all_of_a_later_family_and_stored_bytes_follow(model):
         ("gemma4", "model.layers.0.experts.gate_up_proj", (2816, 1408)),
         ("gemma4", "model.layers.0.mlp.down_proj", (2112, 2816)),
         ("deepseek_v32", "model.layers.0.self_attn.indexer.wq_b", (1536, 8192)),
+        ("deepseek_v4", "model.layers.0.self_attn.o_a_proj", (4096, 8192)),
+        ("deepseek_v4", "model.layers.2.self_attn.compressor.kv_proj", (4096, 1024)),
+        ("deepseek_v4", "model.layers.3.self_attn.compressor.gate_proj", (4096, 512)),
+        ("deepseek_v4", "model.layers.2.self_attn.compressor.indexer.q_b_proj", (1024, 8192)),
+        ("deepseek_v4", "model.layers.2.self_attn.compressor.indexer.scorer.weights_proj", (4096, 64)),
+        ("minimax_m3", "model.layers.0.mlp.gate_up_proj", (6144, 24576)),
+        ("minimax_m3", "model.layers.3.mlp.shared_experts.gate_up_proj", (6144, 6144)),
+        ("minimax_m3", "model.layers.3.self_attn.indexer.q_proj", (6144, 512)),
     ],
 )
 def test_names_and_shapes_are_those_of_transformers(family, path, widths):

@@ -282,7 +282,7 @@ def test_kinds_counts_layers_in_order_of_appearance():
 
 # --- what is refused by name ---------------------------------------------------------------------
 
-UNKNOWN = ["deepseek_v4", "minimax_m3", "kimi_linear", "phi3small", "gpt2", "mamba2"]
+UNKNOWN = ["deepseek_v41", "minimax_m1", "kimi_linear", "phi3small", "gpt2", "mamba2"]
 
 
 @pytest.mark.parametrize("model_type", [*UNKNOWN, "<script>alert(1)</script>", 7, ["llama"], {}, ""])

@@ -9,11 +9,14 @@ from functools import cache
 
 from calc.kv_cache import kv_heads_per_rank
 from calc.models import (
+    CompressedAttention,
     DenseMLP,
     FullAttention,
     GatedDeltaNet,
+    IndexedAttention,
     IndexedLatentAttention,
     LatentAttention,
+    LatentWindowAttention,
     Layer,
     Mamba2,
     MixtureOfExperts,
@@ -25,7 +28,8 @@ from calc.units import CalcError
 EMBEDDINGS = ("embed_tokens", "lm_head")
 GROUPS = ("all-linear", "attention")  # what a target list may say for short
 
-_FUSED = {"phi3"}  # families whose checkpoints have qkv_proj and gate_up_proj
+_FUSED = {"phi3"}  # families with one qkv_proj
+_FUSED_MLP = {"phi3", *("minimax_m3", "minimax_m3_text", "minimax_m3_vl", "minimax_m3_vl_text")}  # with gate_up_proj
 _FUSED_STATE = {"qwen3_next"}  # families whose recurrent layers have in_proj_qkvz and in_proj_ba
 _ONE_BLOCK = {"nemotron_h"}  # families whose layers hold one block, called mixer
 _FEED_FORWARD = {"llama4": "feed_forward", "llama4_text": "feed_forward"}  # elsewhere mlp
@@ -141,6 +145,8 @@ def _layer_sites(model: ModelGeometry, layer: Layer, place: str) -> Iterable[Sit
             pass
         case LatentAttention():
             yield from _latent(model.hidden, layer.mixer, attention)
+        case LatentWindowAttention():
+            yield from _latent_window(model.hidden, layer.mixer, attention)
         case FullAttention():
             yield from _attention(model, layer.mixer, attention)
         case GatedDeltaNet():
@@ -175,6 +181,29 @@ def _attention(model: ModelGeometry, a: FullAttention, place: str) -> Iterable[S
         if not a.values_are_keys:
             yield _site(place, "v_proj", (hidden, kept), "column", heads=a.kv_heads, head_dim=a.value_dim)
     yield _site(place, "o_proj", (values, hidden), "row")
+    if isinstance(a, IndexedAttention):
+        split = {"heads": a.index_heads, "head_dim": a.index_dim}
+        yield _site(f"{place}.indexer", "q_proj", (hidden, a.index_heads * a.index_dim), "column", **split)
+        yield _site(f"{place}.indexer", "k_proj", (hidden, a.index_dim), "copied")
+
+
+def _latent_window(hidden: int, a: LatentWindowAttention, place: str) -> Iterable[Site]:
+    yield _site(place, "q_a_proj", (hidden, a.query_rank), "copied")
+    yield _site(place, "q_b_proj", (a.query_rank, a.query_heads * a.latent_dim), "column")
+    yield _site(place, "kv_proj", (hidden, a.latent_dim), "copied")
+    yield _site(
+        place, "o_a_proj", (a.output_heads * a.latent_dim, a.output_dim), "column"
+    )  # all groups, one below another
+    yield _site(place, "o_b_proj", (a.output_dim, hidden), "row")
+    if isinstance(a, CompressedAttention):
+        inside = f"{place}.compressor"
+        for where, width in ((inside, a.latent_dim), (f"{inside}.indexer", a.index_dim)):
+            if width:
+                yield _site(where, "kv_proj", (hidden, a.overlap * width), "copied")
+                yield _site(where, "gate_proj", (hidden, a.overlap * width), "copied")
+        if a.index_heads:
+            yield _site(f"{inside}.indexer", "q_b_proj", (a.query_rank, a.index_heads * a.index_dim), "copied")
+            yield _site(f"{inside}.indexer.scorer", "weights_proj", (hidden, a.index_heads), "copied")
 
 
 def _latent(hidden: int, a: LatentAttention, place: str) -> Iterable[Site]:
@@ -210,7 +239,7 @@ def _scan(hidden: int, m: Mamba2, place: str) -> Iterable[Site]:
 
 
 def _mlp(model: ModelGeometry, width: int, place: str, gated: bool = True) -> Iterable[Site]:
-    if model.architecture in _FUSED:
+    if model.architecture in _FUSED_MLP:
         yield _site(place, "gate_up_proj", (model.hidden, 2 * width), "column")
     else:
         if gated:
@@ -240,8 +269,10 @@ def tensor_group(site: Site) -> str:
     place = site.path.removesuffix(f".{site.name}")
     if site.name in EMBEDDINGS:
         return "embedding" if site.name == EMBEDDINGS[0] else "lm_head"
-    if place.endswith(".indexer"):
+    if place.endswith((".indexer", ".indexer.scorer")):
         return "indexer"
+    if place.endswith(".compressor"):
+        return "compressor"
     if place.endswith(".linear_attn") or site.name in ("in_proj", "out_proj"):
         return "recurrent"
     if place.endswith(".self_attn") or (place.endswith(".mixer") and site.name in _HEADS):
@@ -286,7 +317,7 @@ def target_group(model: ModelGeometry, group: str) -> tuple[str, ...]:
     """
     if group not in GROUPS:
         raise CalcError(f"no group of modules {group!r:.40}: write {' or '.join(GROUPS)}, or name modules in a list")
-    everything = {"attention", "indexer", "recurrent", "mlp", "shared_experts"}
+    everything = {"attention", "indexer", "compressor", "recurrent", "mlp", "shared_experts"}
     wanted = {"attention"} if group == "attention" else everything
     picked = (site.name for site in sites(model) if tensor_group(site) in wanted and site.copies == 1)
     return tuple(dict.fromkeys(picked))

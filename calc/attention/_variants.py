@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from calc.models import FullAttention, LatentAttention, ModelGeometry
+from calc.models import FullAttention, LatentAttention, LatentWindowAttention, ModelGeometry
 from calc.parameters import attention_parameters
 from calc.units import CalcError
 
@@ -33,7 +33,7 @@ def sharing(mixer: object) -> str:
     Raises
     ------
     CalcError
-        If the layer has no heads.
+        If the layer has no heads, or shares in another way.
 
     Examples
     --------
@@ -43,6 +43,8 @@ def sharing(mixer: object) -> str:
     """
     if isinstance(mixer, LatentAttention):
         return "MLA"
+    if isinstance(mixer, LatentWindowAttention):
+        raise CalcError("heads that share latents which are key and value at once follow none of the four rules")
     if not isinstance(mixer, FullAttention):
         raise CalcError(f"a layer of type {type(mixer).__name__} has no query heads to share anything")
     if mixer.kv_heads == mixer.query_heads:
@@ -150,6 +152,11 @@ def multi_head(model: ModelGeometry) -> ModelGeometry:
     -------
     ModelGeometry
 
+    Raises
+    ------
+    CalcError
+        If the model's latents are key and value at once: nothing says what to expand them to.
+
     Examples
     --------
     >>> from calc.kv_cache import layout
@@ -157,6 +164,8 @@ def multi_head(model: ModelGeometry) -> ModelGeometry:
     >>> layout(multi_head(load("deepseek-v3"))).bytes_per_position
     4997120
     """
+    if any(isinstance(layer.mixer, LatentWindowAttention) for layer in model.layers):
+        raise CalcError(f"{model.name}'s latents are key and value at once: there are no heads to expand them to")
     return _remade(model, FullAttention | LatentAttention, as_multi_head)
 
 

@@ -14,11 +14,14 @@ from calc.capacity._formulas import (
     printed_tokens,
     window_request_blocks,
 )
+from calc.capacity._packed import Cache, caches, tables
 from calc.models import (
     FullAttention,
     GatedDeltaNet,
+    IndexedAttention,
     IndexedLatentAttention,
     LatentAttention,
+    LatentWindowAttention,
     Mamba2,
     ModelGeometry,
     RecurrentState,
@@ -38,9 +41,9 @@ class Group:
     Attributes
     ----------
     kind : str
-        "full", "window", "chunk", "latent" or "state".
+        That of `calc.kv_cache.KindBytes`, of the first layer.
     layers : tuple of int
-        Their places in the model.
+        Their places in the model; one that keeps several caches of these blocks is named for each.
     page_bytes : tuple of float
         Bytes of one block in each of these layers on one rank, padding included.
     block_tokens : int
@@ -105,7 +108,7 @@ class Pool:
     @property
     def invertible(self) -> bool:
         """Whether the tokens vLLM prints can be turned back into blocks: all layers keep every position."""
-        return all(g.kind in {"full", "latent"} for g in self.groups) and len(self.groups) == 1
+        return all(g.kind in {"full", "sparse", "latent"} for g in self.groups) and len(self.groups) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,28 +188,40 @@ def pool(
     >>> [len(g.layers) for g in pool(load("gemma-3-27b")).groups if g.kind == "window"]
     [9, 9, 9, 9, 8, 8]
     """
-    cache = kv_cache.layout(model, element=element, ranks=ranks)
+    kv_cache.layout(model, element=element, ranks=ranks)  # refuses what can't be laid out
     mixers = [mixer for mixer, _ in model.kinds() if mixer is not None]
-    size = dict(zip(mixers, cache.kinds, strict=False))  # an indexer's own keys come after the mixers
+    kept = {
+        m: kv_cache.caches_of(m, layers=1, element=element, ranks=ranks, own=model.element) for m in mixers
+    }  # what attention reads first, then an indexer's keys
+    if any(isinstance(m, LatentWindowAttention) for m in mixers):
+        places = [(i, layer.mixer, kept[layer.mixer]) for i, layer in enumerate(model.layers)]
+        return Pool(tuple(map(_group, tables(caches(places, block_tokens=block_tokens)))))
     latent = [isinstance(m, LatentAttention) for m in mixers]
     if any(latent) and not all(latent):
         raise CalcError(f"{model.name}: latent layers beside others have no common block")
-    states = [size[m].fixed_bytes for m in mixers if isinstance(m, RecurrentState)]
+    states = [kept[m][0].fixed_bytes for m in mixers if isinstance(m, RecurrentState)]
     growing = [m for m in mixers if not isinstance(m, RecurrentState)]
     if states and growing:
-        token_bytes = max(size[m].bytes_per_position for m in growing)
+        token_bytes = max(kept[m][0].bytes_per_position for m in growing)
         block_tokens = hybrid_block_tokens(state_bytes=max(states), token_bytes=token_bytes, multiple=kernel_multiple)
-    indexed = [m for m in mixers if isinstance(m, IndexedLatentAttention)]
-    if indexed:
-        block_tokens = max(block_tokens, load_json("sparse_cache.json")["block_tokens"])
-    pages = {m: block_tokens * size[m].bytes_per_position for m in growing}
-    index = sum(kind.bytes_per_position for kind in cache.kinds if kind.kind == "indexer")
-    pages |= {m: pages[m] + block_tokens * index for m in indexed if m.own_index}
-    if not states and (len(pages) == 1 or all(latent) or all(type(m) is FullAttention for m in mixers)):
+    rules = load_json("sparse_cache.json")
+    if any(isinstance(m, IndexedLatentAttention) for m in mixers):
+        block_tokens = max(block_tokens, rules["block_tokens"])
+    if any(isinstance(m, IndexedAttention) for m in mixers):
+        block_tokens = max(block_tokens, rules["block_indexer"]["block_tokens"])
+    pages = {m: block_tokens * sum(kind.bytes_per_position for kind in kept[m]) for m in growing}
+    together = all(type(m) in (FullAttention, IndexedAttention) for m in mixers)
+    if not states and (len(pages) == 1 or all(latent) or together):
         return Pool((_one_group(model, pages, block_tokens),))
     if state_blocks is None:
         state_blocks = max([STATE_BLOCKS.get(type(m), 1) for m in mixers], default=1) if prefix_caching else 1
     return Pool(tuple(_equal_groups(model, mixers, pages, states, block_tokens)), state_blocks)
+
+
+def _group(members: list[Cache]) -> Group:
+    first = members[0]
+    pages = tuple(cache.page_bytes for cache in members)
+    return Group(first.kind, tuple(cache.layer for cache in members), pages, first.block_tokens, first.window)
 
 
 def _one_group(model: ModelGeometry, pages: dict, block_tokens: int) -> Group:

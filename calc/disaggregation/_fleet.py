@@ -10,7 +10,7 @@ from calc.capacity import plan
 from calc.disaggregation._formulas import descriptors, exposed_seconds, transfer_seconds
 from calc.hardware import Accelerator
 from calc.latency import Objectives
-from calc.models import LatentAttention, ModelGeometry
+from calc.models import LatentAttention, LatentWindowAttention, ModelGeometry
 from calc.parallel import Parallel
 from calc.queueing import fifo_waits, prefill_times
 from calc.roofline import decode_floor
@@ -213,6 +213,10 @@ def worker(
     >>> round(1000 * one.read_s, 1), round(1e6 * one.token_s)
     (14.8, 88)
     """
+    if any(isinstance(mixer, LatentWindowAttention) for mixer, _ in model.kinds()):
+        raise CalcError(
+            f"{model.name} keeps most of its cache for a few positions only: a hand-over by position is not known here"
+        )
     for name, value in (("read efficiency", read_efficiency), ("overlap", overlap)):
         if not 0 <= value <= 1 or (name == "read efficiency" and not value):
             raise CalcError(f"the {name} is {value!r:.40}, wanted a share of at most 1")

@@ -1,7 +1,7 @@
 """Cache bytes: what one position leaves behind, per layer kind, per sequence and per rank.
 
-`_formulas` holds the arithmetic, one function each. `_layout` applies it to a model: what each kind of
-layer keeps on one rank, a sequence in the two conventions engines use, and what a request holds now
+`_formulas` holds the arithmetic, one function each. `_kinds` says what each kind of layer keeps on one rank.
+`_layout` applies both to a model: a sequence in the two conventions engines use, and what a request holds now
 against what it will still need. `_panel` is the live panel of the chapter.
 """
 
@@ -9,6 +9,8 @@ from calc.kv_cache._formulas import (
     block_bytes,
     blocks,
     bytes_per_position,
+    compressed_bytes_per_position,
+    compressor_bytes_per_position,
     index_bytes_per_position,
     kv_heads_per_rank,
     latent_bytes_per_position,
@@ -22,21 +24,25 @@ from calc.kv_cache._formulas import (
     sequences_that_fit,
     unequal_bytes_per_position,
 )
-from calc.kv_cache._layout import (
+from calc.kv_cache._kinds import (
     ELEMENTS,
-    CacheLayout,
     Element,
     KindBytes,
+    caches_of,
     element_of,
     formula_of,
-    growth,
+    has_index,
     in_words,
     index_bytes,
+    state_bytes,
+)
+from calc.kv_cache._layout import (
+    CacheLayout,
+    growth,
     layout,
     present_bytes,
     resident_bytes,
     room_to_finish_bytes,
-    state_bytes,
     uniform_page_bytes,
 )
 from calc.kv_cache._panel import (
@@ -52,9 +58,13 @@ __all__ = [
     "blocks",
     "bytes_per_position",
     "cache_panel",
+    "caches_of",
+    "compressed_bytes_per_position",
+    "compressor_bytes_per_position",
     "element_of",
     "formula_of",
     "growth",
+    "has_index",
     "in_words",
     "index_bytes",
     "index_bytes_per_position",

@@ -210,6 +210,80 @@ def index_bytes_per_position(*, layers, index_dim, element_bytes):
     return index_bytes_per_position
 
 
+@dimensions("byte", entry_bytes="byte", run="count>0")
+def compressed_bytes_per_position(*, entry_bytes, run):
+    """Cache bytes that one token leaves behind, on average, where many tokens are compressed into one entry.
+
+    Parameters
+    ----------
+    entry_bytes : float
+        Bytes of an entry.
+    run : int
+        Positions for each entry.
+
+    Returns
+    -------
+    int or float
+        Bytes per position in one layer.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative, not finite, or `run` is not a positive whole number.
+
+    Notes
+    -----
+    An entry exists once its positions are complete.
+
+    References
+    ----------
+    vLLM 0.32, ``vllm/models/deepseek_v4/attention.py``: ``tokens_per_state`` of the layer's cache.
+
+    Examples
+    --------
+    >>> compressed_bytes_per_position(entry_bytes=584, run=4)
+    146
+    """
+    compressed_bytes_per_position = entry_bytes / run
+    return compressed_bytes_per_position
+
+
+@dimensions("byte", entry_dim="count", overlap="count", element_bytes="byte")
+def compressor_bytes_per_position(*, entry_dim, overlap, element_bytes):
+    """Bytes that one token leaves with a compressor: what it adds to an entry, and with which weight.
+
+    Parameters
+    ----------
+    entry_dim : int
+        Elements of the entry.
+    overlap : int
+        Entries that one token adds to: 1, or 2 where neighbors overlap.
+    element_bytes : float
+        Bytes per element.
+
+    Returns
+    -------
+    int or float
+        Bytes per position in one layer, given back once its entries are made.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative, not finite, or a count is not whole.
+
+    References
+    ----------
+    vLLM 0.32, ``vllm/models/deepseek_v4/compressor.py``, ``CompressorStateCache``.
+
+    Examples
+    --------
+    >>> compressor_bytes_per_position(entry_dim=512, overlap=2, element_bytes=4)
+    8192
+    """
+    compressor_bytes_per_position = 2 * overlap * entry_dim * element_bytes
+    return compressor_bytes_per_position
+
+
 @dimensions("byte", element_bytes="byte", scale_bytes="byte", group="count>0")
 def scaled_element_bytes(*, element_bytes, scale_bytes, group):
     """Bytes per element when each group of elements carries one stored scale.

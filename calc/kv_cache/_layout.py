@@ -2,83 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from calc.kv_cache._formulas import (
-    block_bytes,
-    blocks,
-    bytes_per_position,
-    index_bytes_per_position,
-    kv_heads_per_rank,
-    latent_bytes_per_position,
-    mixed_latent_bytes_per_position,
-    positions_written,
-    resident_positions,
-    scaled_element_bytes,
-    sequence_bytes,
-    unequal_bytes_per_position,
-)
-from calc.models import (
-    FullAttention,
-    IndexedLatentAttention,
-    LatentAttention,
-    ModelGeometry,
-    RecurrentState,
-    WindowAttention,
-)
+from calc.kv_cache._formulas import block_bytes, blocks, positions_written
+from calc.kv_cache._kinds import KindBytes, caches_of
+from calc.models import IndexedAttention, LatentAttention, LatentWindowAttention, ModelGeometry, RecurrentState
 from calc.sources import load_json
 from calc.units import CalcError, format_bytes, format_count, plain
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """How one cache element is stored. `scale_bytes` is stored once for every key or value vector."""
-
-    element_bytes: float
-    scale_bytes: float = 0
-
-
-ELEMENTS: dict[str, Element] = {
-    "fp32": Element(4),
-    "bf16": Element(2),
-    "fp16": Element(2),
-    "fp8": Element(1),  # one scale for the whole tensor: nothing stored per position
-    "int8": Element(1),
-    "fp8 + head scales": Element(1, scale_bytes=4),  # an fp32 scale for each token and head
-    "int8 + head scales": Element(1, scale_bytes=4),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class KindBytes:
-    """What the layers of one kind keep on one rank.
-
-    Attributes
-    ----------
-    kind : str
-        "full", "window", "chunk", "latent", "indexer" or "state".
-    layers : int
-        Layers of this kind.
-    bytes_per_position : float
-        Bytes that one position leaves in one layer; 0 for fixed state.
-    window : int or None
-        Positions after which the layer stops growing.
-    fixed_bytes : float
-        Bytes of one layer that don't depend on the length of the sequence.
-    """
-
-    kind: str
-    layers: int
-    bytes_per_position: float
-    window: int | None = None
-    fixed_bytes: float = 0
-
-    def resident_bytes(self, positions: int) -> float:
-        """Bytes that these layers need for a sequence, windows honored."""
-        held = positions if self.window is None else resident_positions(positions=positions, window=self.window)
-        growing = sequence_bytes(bytes_per_position=self.bytes_per_position, positions=held)
-        return self.layers * (growing + self.fixed_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,20 +64,9 @@ class CacheLayout:
 def _keeps(kind: KindBytes) -> str:
     if kind.kind == "state":
         return "a fixed state"
-    return "every position" if kind.window is None else f"the last {format_count(kind.window)} positions"
-
-
-def element_of(name: str) -> Element:
-    """Look up a cache element type.
-
-    Raises
-    ------
-    CalcError
-        If the name is unknown; the message lists the known ones.
-    """
-    if not isinstance(name, str) or name not in ELEMENTS:
-        raise CalcError(f"unknown cache element type {repr(name)[:40]}: use one of {', '.join(ELEMENTS)}")
-    return ELEMENTS[name]
+    if kind.window is not None:
+        return f"the last {format_count(kind.window)} positions"
+    return "every position" if kind.ratio == 1 else f"one entry for every {format_count(kind.ratio)} positions"
 
 
 def layout(model: ModelGeometry, *, element: str = "bf16", ranks: int = 1, remainder: str = "refuse") -> CacheLayout:
@@ -190,126 +111,12 @@ def layout(model: ModelGeometry, *, element: str = "bf16", ranks: int = 1, remai
     if remainder == "refuse":
         _check_ranks(model, ranks)
     mixers = [(mixer, count) for mixer, count in model.kinds() if mixer is not None]
-    kinds = [_kind_bytes(mixer, count, element, ranks, model.element) for mixer, count in mixers]
-    kinds += [KindBytes("indexer", count, index_bytes(mixer)) for mixer, count in mixers if _has_index(mixer)]
+    sums: Counter[KindBytes] = Counter()
+    for mixer, count in mixers:
+        for kind in caches_of(mixer, layers=1, element=element, ranks=ranks, own=model.element):
+            sums[kind] += count
+    kinds = (replace(kind, layers=count) for kind, count in sums.items())
     return CacheLayout(model.name, element, ranks, tuple(kinds))
-
-
-def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> tuple[Callable, dict]:
-    """The formula that counts one kind of layer, and its arguments: what a chapter shows and `layout` calls.
-
-    Parameters
-    ----------
-    mixer : FullAttention, WindowAttention or LatentAttention
-        A layer kind of `ModelGeometry.kinds`.
-    layers : int
-        Layers of this kind.
-    element : str
-        A key of `ELEMENTS`.
-    ranks : int
-        Tensor-parallel ranks; heads are divided and floored without a check, which `layout` makes.
-
-    Returns
-    -------
-    tuple of (callable, dict)
-        Call as ``function(**arguments)`` for bytes per position, or pass both to `calc.working.working`.
-
-    Raises
-    ------
-    CalcError
-        If this kind of layer doesn't grow with the sequence.
-
-    Examples
-    --------
-    >>> from calc.models import load
-    >>> (mixer, layers), = load("deepseek-v3").kinds()
-    >>> function, arguments = formula_of(mixer, layers=layers, element="bf16")
-    >>> function.__name__, function(**arguments)
-    ('latent_bytes_per_position', 70272)
-    """
-    stored, scales = element_of(element), 1  # scales in a group of elements
-    if isinstance(mixer, IndexedLatentAttention) and element in (rule := _sparse("latent"))["elements"]:
-        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim, "rope_bytes": rule["rope_bytes"]}
-        return mixed_latent_bytes_per_position, {"layers": layers, **widths, "element_bytes": _with_scales(rule)}
-    if isinstance(mixer, LatentAttention):
-        widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
-        function, group = latent_bytes_per_position, mixer.latent_dim + mixer.rope_dim
-    elif isinstance(mixer, FullAttention):
-        widths = {"kv_heads": kv_heads_per_rank(kv_heads=mixer.kv_heads, ranks=ranks)}
-        if mixer.key_dim == mixer.value_dim:
-            function, group = bytes_per_position, mixer.key_dim
-            widths["head_dim"] = mixer.key_dim
-        else:
-            function, group = unequal_bytes_per_position, mixer.key_dim + mixer.value_dim
-            scales = 2
-            widths |= {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim}
-    else:
-        raise CalcError(f"a layer of type {type(mixer).__name__} leaves nothing per position")
-    size = stored.element_bytes
-    if stored.scale_bytes:
-        size = scaled_element_bytes(element_bytes=size, scale_bytes=scales * stored.scale_bytes, group=group)
-    return function, {"layers": layers, **widths, "element_bytes": size}
-
-
-def _sparse(part: str) -> dict:
-    """How an engine stores a part of sparse latent attention's cache."""
-    return load_json("sparse_cache.json")[part]
-
-
-def _with_scales(rule: dict) -> float:
-    return scaled_element_bytes(**{name: rule[name] for name in ("element_bytes", "scale_bytes", "group")})
-
-
-def _has_index(mixer: object) -> bool:
-    return isinstance(mixer, IndexedLatentAttention) and mixer.own_index
-
-
-def index_bytes(mixer: object) -> float:
-    """Bytes that one position leaves in a layer's indexer, in a format of its own whatever the cache's element type.
-
-    Parameters
-    ----------
-    mixer : a layer kind of `ModelGeometry.kinds`
-
-    Returns
-    -------
-    float
-        0 where the layer has no indexer.
-    """
-    if not _has_index(mixer):
-        return 0
-    size = _with_scales(_sparse("indexer"))
-    return round(index_bytes_per_position(layers=1, index_dim=mixer.index_dim, element_bytes=size), 6)
-
-
-def state_bytes(mixer: RecurrentState, *, element: str | None, ranks: int = 1) -> float:
-    """Bytes of one recurrent layer's state for one sequence.
-
-    Parameters
-    ----------
-    mixer : RecurrentState
-        A layer kind of `ModelGeometry.kinds`.
-    element : str or None
-        The model's own type, `ModelGeometry.element`; the cache's does not matter.
-    ranks : int
-        Tensor-parallel ranks.
-
-    Returns
-    -------
-    float
-        Bytes on one of them.
-    """
-    own = max(ELEMENTS.get(element or "", ELEMENTS["bf16"]).element_bytes, 2)
-    return sum(part.elements * (part.element_bytes or own) for part in mixer.on_rank(ranks))
-
-
-def _kind_bytes(mixer: object, layers: int, element: str, ranks: int, own: str | None) -> KindBytes:
-    if isinstance(mixer, RecurrentState):
-        return KindBytes("state", layers, 0, fixed_bytes=state_bytes(mixer, element=own, ranks=ranks))
-    function, arguments = formula_of(mixer, layers=1, element=element, ranks=ranks)
-    window = mixer.window if isinstance(mixer, WindowAttention) else None
-    size = round(function(**arguments), 6)  # a scale's share of one element may not be exact
-    return KindBytes(mixer.kind, layers, size, window)
 
 
 def _obstacle(model: ModelGeometry, mixer: object, ranks: int) -> str:
@@ -318,11 +125,13 @@ def _obstacle(model: ModelGeometry, mixer: object, ranks: int) -> str:
         return next((f"its recurrent layers have {n} parts that don't divide" for n in mixer.divides if n % ranks), "")
     if mixer.query_heads % ranks:
         return f"its {mixer.query_heads} query heads don't divide"
-    heads = 1 if isinstance(mixer, LatentAttention) else mixer.kv_heads
+    heads = 1 if isinstance(mixer, LatentAttention | LatentWindowAttention) else mixer.kv_heads
     if ranks > heads > 1 and (rule := load_json("engine_limits.json")["no_kv_replication"].get(model.architecture)):
         return f"it has {heads} KV heads. {rule['rule']} ({rule['source']})"
     if heads % ranks and ranks % heads:
         return f"its {heads} KV heads don't divide"
+    if isinstance(mixer, IndexedAttention) and mixer.index_heads % ranks and ranks % mixer.index_heads:
+        return f"its indexer's {mixer.index_heads} heads don't divide"
     return ""
 
 
@@ -336,33 +145,6 @@ def _check_ranks(model: ModelGeometry, ranks: int) -> None:
     if why := obstacle(ranks):
         good = [str(r) for r in range(1, 65) if not obstacle(r)]
         raise CalcError(f"{model.name} can't run on {ranks} ranks: {why}. Use {', '.join(good)}")
-
-
-def in_words(model: ModelGeometry) -> str:
-    """Say what one token leaves in each kind of layer, for a sentence.
-
-    Examples
-    --------
-    >>> from calc.models import load
-    >>> in_words(load("llama-3.1-70b"))
-    'a key and a value of 128 elements for each of 8 KV heads in 80 layers'
-    """
-    return ", and ".join(f"{_kept(mixer)} in {layers} layers" for mixer, layers in model.kinds() if mixer is not None)
-
-
-def _kept(mixer: object) -> str:
-    if isinstance(mixer, RecurrentState):
-        return "nothing (a fixed state)"
-    if isinstance(mixer, LatentAttention):
-        index = f", and an indexer's key of {mixer.index_dim}" if _has_index(mixer) else ""
-        return f"one latent of {mixer.latent_dim} elements and one rotary key of {mixer.rope_dim}{index}"
-    if mixer.key_dim == mixer.value_dim:
-        widths = f"a key and a value of {mixer.key_dim} elements"
-    else:
-        widths = f"a key of {mixer.key_dim} elements and a value of {mixer.value_dim}"
-    heads = "the one KV head" if mixer.kv_heads == 1 else f"each of {mixer.kv_heads} KV heads"
-    window = f" (kept for {format_count(mixer.window)} positions)" if isinstance(mixer, WindowAttention) else ""
-    return f"{widths} for {heads}{window}"
 
 
 def resident_bytes(layout: CacheLayout, *, positions: int) -> float:

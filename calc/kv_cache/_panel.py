@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from calc.kv_cache._formulas import positions_written, resident_positions, sequences_that_fit
-from calc.kv_cache._layout import formula_of, layout, present_bytes, room_to_finish_bytes
+from calc.kv_cache._kinds import formula_of
+from calc.kv_cache._layout import layout, present_bytes, room_to_finish_bytes
 from calc.models import RecurrentState, WindowAttention, load
 from calc.panel import Panel, Row
 from calc.units import UNITS, format_bytes, format_count, plain, significant

@@ -5,12 +5,15 @@ from calc.models.fields import ConfigError, UnsupportedArchitecture, parse
 from calc.models.geometry import ModelGeometry
 from calc.models.layers import (
     ChunkAttention,
+    CompressedAttention,
     DenseMLP,
     FixedState,
     FullAttention,
     GatedDeltaNet,
+    IndexedAttention,
     IndexedLatentAttention,
     LatentAttention,
+    LatentWindowAttention,
     Layer,
     Mamba2,
     MixtureOfExperts,
@@ -21,13 +24,16 @@ from calc.models.layers import (
 
 __all__ = [
     "ChunkAttention",
+    "CompressedAttention",
     "ConfigError",
     "DenseMLP",
     "FixedState",
     "FullAttention",
     "GatedDeltaNet",
+    "IndexedAttention",
     "IndexedLatentAttention",
     "LatentAttention",
+    "LatentWindowAttention",
     "Layer",
     "Mamba2",
     "MixtureOfExperts",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calc.models import hybrids, mixtures
+from calc.models import compressed, hybrids, mixtures
 from calc.models.fields import ConfigError, Fields, UnsupportedArchitecture, agree, mapping, shown
 from calc.models.layers import Layer
 from calc.models.parts import (
@@ -35,11 +35,15 @@ WRAPPERS = {
     "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
     "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen3_vl": "qwen3_vl_text",
     "qwen3_vl_moe": "qwen3_vl_moe_text",
 }
+
+# What else a text part may call itself: the names that transformers and vLLM give to one family.
+ALIASES = {"minimax_m3": ("minimax_m3_text", "minimax_m3_vl_text")}
 
 
 def llama(f: Fields) -> tuple[Layer, ...]:
@@ -145,6 +149,8 @@ FAMILIES: dict[str, Callable[[Fields], tuple[Layer, ...]]] = {
     "llama4_text": mixtures.llama4,
     "minimax_m2": mixtures.minimax_m2,
     "mimo_v2_flash": mixtures.mimo_v2_flash,
+    "deepseek_v4": compressed.deepseek_v4,
+    **dict.fromkeys(("minimax_m3", *ALIASES["minimax_m3"]), compressed.minimax_m3),
     "gemma4_text": mixtures.gemma4,
     "qwen3_next": hybrids.qwen3_next,
     "qwen3_5_text": hybrids.qwen3_5,
@@ -202,7 +208,7 @@ def _check_architectures(data: dict[str, Any], known: list[str]) -> None:
 def _text_part(data: dict[str, Any], stated: str, family: str) -> dict[str, Any]:
     """The language model's fields in a multimodal configuration, with what the outer part says about them."""
     text = dict(mapping(data.get("text_config"), f"text_config of a {stated} configuration"))
-    if text.setdefault("model_type", family) != family:
+    if text.setdefault("model_type", family) not in (family, *ALIASES.get(family, ())):
         raise UnsupportedArchitecture(
             f"text_config of a {stated} configuration has model_type {shown(text['model_type'])}: supported is {family}"
         )

@@ -38,6 +38,8 @@ class ModelGeometry:
     element : str or None
         Type of the checkpoint's elements that aren't quantized: "bf16", "fp16", "fp32" or "fp8"; None where
         the file doesn't say.
+    streams : int
+        Residual streams that hyper-connections mix around every block; 0 for a residual that is only added to.
     source : str
         Where the facts come from.
 
@@ -55,6 +57,7 @@ class ModelGeometry:
     tied_embeddings: bool
     max_positions: int | None = None
     element: str | None = None
+    streams: int = 0
     source: str = ""
 
     @classmethod
@@ -108,6 +111,7 @@ class ModelGeometry:
             tied_embeddings=f.flag("tie_word_embeddings"),
             max_positions=f.optional_count("max_position_embeddings", most=MOST_POSITIONS, required=False),
             element=_element(f),
+            streams=f.optional_count("hc_mult", required=False) or 0,
             source=source,
         )
 

@@ -73,6 +73,28 @@ class ChunkAttention(WindowAttention):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedAttention(FullAttention):
+    """Attention over the blocks of positions that an indexer picks, which keeps a cache of its own keys.
+
+    Attributes
+    ----------
+    index_heads, index_dim : int
+        Heads of the indexer, and elements of a query of each and of the one key that they share.
+    index_block : int
+        Positions in a block.
+    picked : int
+        Positions in the blocks that it picks for a token, its own among them; of a shorter sequence all are read.
+    """
+
+    kind: ClassVar[str] = "sparse"
+
+    index_heads: int
+    index_dim: int
+    index_block: int
+    picked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention:
     """Multi-head latent attention (MLA): the cache holds one latent vector and one rotary key for all heads.
 
@@ -119,6 +141,62 @@ class IndexedLatentAttention(LatentAttention):
     index_dim: int
     picked: int
     own_index: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentWindowAttention:
+    """Attention over the last `window` latents, each of which is key and value for all heads at once.
+
+    Attributes
+    ----------
+    query_heads : int
+        Heads, all with a query as wide as the latent. Each learns a sink logit.
+    query_rank : int
+        Width the query is compressed to.
+    latent_dim, rope_dim : int
+        Elements of the latent, and those of them that carry the position.
+    output_heads : int
+        Heads whose outputs one group's projection takes together.
+    output_dim : int
+        Width of all groups' outputs, from which one more projection leads back to the hidden state.
+    window : int
+        Positions that stay resident, the current one included.
+    """
+
+    kind: ClassVar[str] = "latent window"
+
+    query_heads: int
+    query_rank: int
+    latent_dim: int
+    rope_dim: int
+    output_heads: int
+    output_dim: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedAttention(LatentWindowAttention):
+    """The same, and beyond the window one latent for every `ratio` positions, made from them by a compressor.
+
+    Attributes
+    ----------
+    ratio : int
+        Positions for each compressed latent.
+    overlap : int
+        Runs of `ratio` positions that one compressed latent is made from: 1, or 2 where neighbors overlap.
+    index_heads, index_dim : int
+        Heads of an indexer and elements of its one key, compressed like the latent; 0 where there is no indexer.
+    picked : int
+        Compressed latents that the indexer picks for a token; without one all are read.
+    """
+
+    kind: ClassVar[str] = "compressed"
+
+    ratio: int
+    overlap: int = 1
+    index_heads: int = 0
+    index_dim: int = 0
+    picked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,7 +402,7 @@ class MixtureOfExperts:
     latent_dim: int = 0
 
 
-Mixer = FullAttention | LatentAttention | RecurrentState | None
+Mixer = FullAttention | LatentAttention | LatentWindowAttention | RecurrentState | None
 FeedForward = DenseMLP | MixtureOfExperts | None
 
 
@@ -334,7 +412,7 @@ class Layer:
 
     Attributes
     ----------
-    mixer : FullAttention, LatentAttention, a kind of either, FixedState, GatedDeltaNet, Mamba2 or None
+    mixer : FullAttention, LatentAttention, LatentWindowAttention, a kind of these, a recurrent state or None
         What lets a position see earlier ones; None in a layer that has nothing of the kind.
     mlp : DenseMLP, MixtureOfExperts or None
         What follows it, position by position.

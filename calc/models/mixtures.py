@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,8 +12,6 @@ from calc.models.layers import (
     IndexedLatentAttention,
     LatentAttention,
     Layer,
-    Mixer,
-    MixtureOfExperts,
     WindowAttention,
 )
 from calc.models.parts import (
@@ -25,6 +22,7 @@ from calc.models.parts import (
     read_experts,
     read_mlp,
     read_window,
+    route,
 )
 
 
@@ -100,16 +98,7 @@ def _deepseek_layers(f: Fields, mixers: list[LatentAttention]) -> tuple[Layer, .
     first, step = f.count("first_k_dense_replace", least=0, most=layers), f.count("moe_layer_freq")
     types = f.words("mlp_layer_types", ("dense", "sparse"), layers)
     mixed = [i >= first and i % step == 0 for i in range(layers)] if types is None else [t == "sparse" for t in types]
-    return _routed(mixers, mixed, experts, dense)
-
-
-def _routed(
-    mixers: Iterable[Mixer], mixed: Iterable[bool], experts: MixtureOfExperts, dense: DenseMLP | None, norms: int = 2
-) -> tuple[Layer, ...]:
-    return tuple(
-        Layer(mixer=mixer, mlp=experts if routes else dense, norms=norms)
-        for mixer, routes in zip(mixers, mixed, strict=True)
-    )
+    return route(mixers, mixed, experts, dense)
 
 
 def llama4(f: Fields) -> tuple[Layer, ...]:
@@ -125,7 +114,7 @@ def llama4(f: Fields) -> tuple[Layer, ...]:
     experts, dense = read_experts(f, "intermediate_size", shared=width), _wide(f)
     listed, step = f.value("moe_layers"), f.count("interleave_moe_layer_step")
     routed = range(step - 1, layers, step) if listed is None else f.indices("moe_layers", layers)
-    return _routed([cut if c else full for c in chunked], [i in routed for i in range(layers)], experts, dense)
+    return route([cut if c else full for c in chunked], [i in routed for i in range(layers)], experts, dense)
 
 
 def _wide(f: Fields) -> DenseMLP:
@@ -151,7 +140,7 @@ def minimax_m2(f: Fields) -> tuple[Layer, ...]:
         )
     attention = read_attention(f, head_dim=f.count("head_dim"), qk_norm="full")
     layers = layer_count(f)
-    return _routed([attention] * layers, [True] * layers, read_experts(f, "intermediate_size"), None)
+    return route([attention] * layers, [True] * layers, read_experts(f, "intermediate_size"), None)
 
 
 def mimo_v2_flash(f: Fields) -> tuple[Layer, ...]:
@@ -189,7 +178,7 @@ def mimo_v2_flash(f: Fields) -> tuple[Layer, ...]:
     if f.optional_count("n_shared_experts", least=0, required=False):
         raise UnsupportedArchitecture("mimo_v2_flash configuration: shared experts are not known in this family")
     experts = read_experts(f, "moe_intermediate_size")
-    return _routed([local if n else full for n in near], mixed, experts, read_mlp(f))
+    return route([local if n else full for n in near], mixed, experts, read_mlp(f))
 
 
 def _marks(f: Fields, name: str, length: int) -> list[bool] | None:
@@ -235,7 +224,7 @@ def gemma4(f: Fields) -> tuple[Layer, ...]:
         )
     if f.flag("enable_moe_block"):
         experts = read_experts(f, "moe_intermediate_size", dense_intermediate=f.count("intermediate_size"))
-        return _routed(
+        return route(
             [local if n else far for n in near], [True] * layers, replace(experts, scaled_router=True), None, 7
         )
     return tuple(Layer(mixer=local if n else far, mlp=read_mlp(f), norms=4) for n in near)

@@ -18,6 +18,15 @@ def stack(mixers: Iterable[Mixer], mlp: DenseMLP | MixtureOfExperts, norms: int 
     return tuple(Layer(mixer=mixer, mlp=mlp, norms=norms) for mixer in mixers)
 
 
+def route(
+    mixers: Iterable[Mixer], mixed: Iterable[bool], experts: MixtureOfExperts, dense: DenseMLP | None, norms: int = 2
+) -> tuple[Layer, ...]:
+    return tuple(
+        Layer(mixer=mixer, mlp=experts if routes else dense, norms=norms)
+        for mixer, routes in zip(mixers, mixed, strict=True)
+    )
+
+
 def read_mlp(f: Fields, bias: bool = False) -> DenseMLP:
     return DenseMLP(intermediate=f.count("intermediate_size"), bias=bias)
 

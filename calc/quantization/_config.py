@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -98,7 +98,35 @@ def read_quantization(config: str | PathLike[str] | dict[str, Any]) -> Quantizat
         raise UnsupportedQuantization(
             f"quantization method {shown(method)} is not known here; known are {', '.join(sorted(_METHODS))}"
         )
-    return _METHODS[method](Fields(found, f"{method} quantization", {}))
+    read = _METHODS[method](Fields(found, f"{method} quantization", {}))
+    return _with_experts(read, data, found)
+
+
+def _with_experts(read: Quantization, data: dict[str, Any], found: dict[str, Any]) -> Quantization:
+    """Put in how routed experts are stored where a file says that apart, as DeepSeek V4's do.
+
+    As vLLM 0.32.0 reads them (``vllm/models/deepseek_v4/quant_config.py``): with fp4 experts, or without a word on
+    them, the other matrices' scales are single bytes; compressors are not quantized.
+    """
+    stated, algorithm = (found.get(n, data.get(n)) for n in ("expert_dtype", "moe_quant_algo"))
+    family = data.get("model_type") == "deepseek_v4"
+    if not family and (stated is not None or algorithm is not None):
+        name = "expert_dtype" if stated is not None else "moe_quant_algo"
+        raise UnsupportedQuantization(
+            f"{name} is {shown(stated if stated is not None else algorithm)}: experts stored in another way than the "
+            "rest are known for deepseek_v4 alone"
+        )
+    if not family or read.method != "fp8":
+        return read
+    f = Fields({"expert_dtype": stated, "moe_quant_algo": algorithm}, "deepseek_v4 quantization", {})
+    element = _choice(f, "expert_dtype", ("fp4", "fp8"), "fp4")
+    algorithm = _choice(f, "moe_quant_algo", (None, "NVFP4"))
+    read = replace(read, kept=(*read.kept, *_COMPRESSORS))
+    if element == "fp8":
+        return read
+    experts = _nvfp4(16) if algorithm else _MXFP4
+    name = f"{read.scheme.name}; experts {experts.name}"
+    return replace(read, scheme=replace(read.scheme, name=name, scale_bits=8, experts=experts))
 
 
 def _patterns(f: Fields, *names: str) -> tuple[str, ...] | None:
@@ -221,10 +249,17 @@ def _fp8(f: Fields) -> Quantization:
     return Quantization(method="fp8", scheme=scheme, kept=EMBEDDINGS if kept is None else (EMBEDDINGS[0], *kept))
 
 
+_MXFP4 = Scheme(name="MXFP4", element="fp4", bits=4, block=(1, 32), scale_bits=8, multiplies="fp4")
+_COMPRESSORS = tuple(f"{part}.{name}" for part in ("compressor", "indexer") for name in ("kv_proj", "gate_proj"))
+
+
+def _nvfp4(group: int) -> Scheme:
+    return Scheme(name="NVFP4", element="fp4", bits=4, block=(1, group), scale_bits=8, tensor_bytes=8, multiplies="fp4")
+
+
 def _mxfp4(f: Fields) -> Quantization:
-    scheme = Scheme(name="MXFP4", element="fp4", bits=4, block=(1, 32), scale_bits=8, multiplies="fp4")
     kept = (_NO_EXPERT, *(_patterns(f, "modules_to_not_convert") or ()))
-    return Quantization(method="mxfp4", scheme=scheme, kept=kept)
+    return Quantization(method="mxfp4", scheme=_MXFP4, kept=kept)
 
 
 def _compressed(f: Fields) -> Quantization:
@@ -317,10 +352,7 @@ def _modelopt(f: Fields) -> Quantization:
             multiplies="fp8",
         )  # fmt: skip
     else:
-        scheme = Scheme(
-            name="NVFP4", element="fp4", bits=4, block=(1, f.count("group_size", most=2**10)), scale_bits=8,
-            tensor_bytes=8, multiplies="fp4",
-        )  # fmt: skip
+        scheme = _nvfp4(f.count("group_size", most=2**10))
     return Quantization(method="modelopt", scheme=scheme, kept=kept, cache="fp8" if cache else None)
 
 

@@ -75,7 +75,7 @@ def _rank_bytes(
 
     def size(matrix: Matrix) -> Callable[[int, int], float] | None:
         path = _LAYER.sub(lambda number: str(int(number[0]) + first), matrix.path)
-        return None if any(matches(p, path) for p in patterns) else rule.stored_bytes
+        return None if any(matches(p, path) for p in patterns) else rule.of(matrix).stored_bytes
 
     parts = {part.group: part for part in stored_by(narrow, rule.name, size).parts}
     found = {}

@@ -41,6 +41,8 @@ class Scheme:
         Bits stored for every input column: the order in which GPTQ went through them.
     multiplies : str
         Type in which matrices are multiplied where the chip has it: "bf16" for weight-only schemes.
+    experts : Scheme or None
+        How routed experts are stored where that differs.
     source, url : str
     """
 
@@ -53,6 +55,7 @@ class Scheme:
     tensor_bytes: float = 0
     column_bits: float = 0
     multiplies: str = "bf16"
+    experts: Scheme | None = None
     source: str = ""
     url: str = ""
 
@@ -69,6 +72,10 @@ class Scheme:
             return self.bits
         extra = {"scale_bits": self.scale_bits, "zero_bits": self.zero_bits}
         return effective_bits(element_bits=self.bits, group=rows * columns, **extra)
+
+    def of(self, matrix: Matrix) -> Scheme:
+        """The scheme that stores one matrix."""
+        return self.experts if self.experts is not None and matrix.group == "routed_experts" else self
 
     def stored_bytes(self, output_dim: int, input_dim: int) -> float:
         """Bytes of one matrix, with everything that the format stores beside it."""
@@ -252,7 +259,8 @@ def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Iterable[str] = HE
 
     Notes
     -----
-    Norms, biases, sinks and routers always stay in 16 bits. Some files hold more: a zero bias for every
+    Norms, biases, sinks, routers and hyper-connections always stay in 16 bits here; engines keep some of them in 32,
+    which comes to less than a thousandth. Some files hold more: a zero bias for every
     matrix, layers for multi-token prediction, a few scales for the cache. The header is not counted.
 
     Examples
@@ -269,7 +277,7 @@ def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Iterable[str] = HE
 @lru_cache(maxsize=256)
 def _stored(model: ModelGeometry, rule: Scheme, patterns: tuple[str, ...]) -> Stored:
     def size(matrix: Matrix) -> Callable[[int, int], float] | None:
-        return None if any(matches(p, matrix.path) for p in patterns) else rule.stored_bytes
+        return None if any(matches(p, matrix.path) for p in patterns) else rule.of(matrix).stored_bytes
 
     return stored_by(model, rule.name, size)
 

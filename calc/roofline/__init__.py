@@ -9,6 +9,7 @@ group, `_floor` sets it against a chip.
 
 from calc.roofline._attention import (
     chunk_positions_read,
+    compressed_positions_read,
     decode_flop,
     decode_intensity,
     expansion_flop,
@@ -77,6 +78,7 @@ __all__ = [
     "attainable_rate",
     "attention_of",
     "chunk_positions_read",
+    "compressed_positions_read",
     "break_even_all_reduce",
     "compute_share",
     "crossing_sequences",

@@ -121,6 +121,53 @@ def chunk_positions_read(*, new, cached, window):
     return chunk_positions_read
 
 
+@dimensions("count", new="count", cached="count", run="count>0", picked="count>0")
+def compressed_positions_read(*, new, cached, run, picked):
+    """Entries that new tokens read where a run of positions makes one entry, summed over them.
+
+    Each reads those that are complete up to itself, or as many as are picked if there are more.
+
+    Parameters
+    ----------
+    new : int
+        Tokens of the sequence in this step.
+    cached : int
+        Positions written before.
+    run : int
+        Positions for each entry.
+    picked : int
+        Most entries that a token reads.
+
+    Returns
+    -------
+    int
+        Pairs of a new token and an entry.
+
+    Raises
+    ------
+    CalcError
+        If an argument is negative or not whole, or `run` or `picked` is 0.
+
+    References
+    ----------
+    transformers 5.24.0, ``deepseek_v4``: ``DeepseekV4CSACompressor`` and ``DeepseekV4HCACompressor``.
+
+    Examples
+    --------
+    >>> [compressed_positions_read(new=new, cached=cached, run=4, picked=512) for new, cached in ((1, 4094), (9, 0))]
+    [512, 11]
+    """
+    reach = run * picked - 1
+    from_position = min(cached, reach)
+    to_position = min(cached + new, reach)
+    before = from_position // run
+    after = to_position // run
+    rising = after * (to_position + 1) - before * (from_position + 1)
+    rising_pairs = rising - run * (after * (after + 1) - before * (before + 1)) / 2
+    compressed_positions_read = rising_pairs + (new - to_position + from_position) * picked
+    return compressed_positions_read
+
+
 @dimensions("FLOP", query_heads="count", key_dim="count", value_dim="count", positions="count")
 def decode_flop(*, query_heads, key_dim, value_dim, positions):
     """Attention arithmetic of one new token over the positions it reads, one layer.

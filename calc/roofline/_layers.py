@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from calc import kv_cache, parameters
 from calc.models import (
     ChunkAttention,
+    CompressedAttention,
     DenseMLP,
     FullAttention,
     GatedDeltaNet,
+    IndexedAttention,
     IndexedLatentAttention,
     LatentAttention,
+    LatentWindowAttention,
     Mamba2,
     MixtureOfExperts,
     ModelGeometry,
@@ -23,6 +26,7 @@ from calc.models import (
 from calc.parallel import Parallel, model_on_rank, weights_on_rank
 from calc.roofline._attention import (
     chunk_positions_read,
+    compressed_positions_read,
     decode_flop,
     decode_intensity,
     expansion_flop,
@@ -68,8 +72,14 @@ def held_on_rank(model: ModelGeometry, ranks: int) -> Held:
     sums["head", "weights"] = parameters.embedding_parameters(vocab=held.vocab, hidden=held.hidden)
     sums["head", "widths"] = held.hidden + held.vocab
     stored = {name: getattr(count, name) for name in ("mlp", "router", "routed_experts", "shared_experts", "norms")}
+    if held.streams:  # before and after each block, and once before the output layer
+        sums["hyper_connections", "weights"] = count.hyper_connections
+        blocks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in held.layers)
+        made = blocks * held.streams * (2 + held.streams) + held.streams
+        sums["hyper_connections", "widths"] = made + (blocks + 1) * held.streams * held.hidden
     stored |= {
-        "projections": count.attention + count.recurrent + count.indexer,
+        "hyper_connections": count.hyper_connections,
+        "projections": count.attention + count.recurrent + count.indexer + count.compressor,
         "head": count.lm_head or count.embedding,
     }
     parts = {name: Part(sums[name, "weights"], size, sums[name, "widths"]) for name, size in stored.items() if size}
@@ -137,17 +147,36 @@ def _projections(hidden: int, a: object) -> tuple[int, int]:
         into = a.inner + a.channels + a.heads  # a gate; what the convolution sees; the step
         return hidden * (into + a.inner) + a.conv_kernel * a.channels, 2 * hidden + into + 2 * a.channels + a.inner
     _heads(a)
+    index, indexed = _indexer(hidden, a)
+    if isinstance(a, LatentWindowAttention):
+        return _shared_latent(hidden, a, index, indexed)
     heads = {"query_heads": a.query_heads, "kv_heads": a.kv_heads, "key_dim": a.key_dim, "value_dim": a.value_dim}
     made = a.kv_heads * (a.key_dim + a.value_dim * (not a.values_are_keys)) + a.output_gate * a.query_heads * a.key_dim
     weights = parameters.attention_parameters(hidden=hidden, **heads)
     weights += hidden * (a.output_gate * a.query_heads * a.key_dim - a.values_are_keys * a.kv_heads * a.value_dim)
-    return weights, 2 * hidden + query_and_output(a) + made
+    return weights + index, 2 * hidden + query_and_output(a) + made + indexed
 
 
-def _indexer(hidden: int, a: LatentAttention) -> tuple[int, int]:
-    """Products of an indexer, which every rank has whole."""
-    if not isinstance(a, IndexedLatentAttention) or not a.own_index:
+def _shared_latent(hidden: int, a: LatentWindowAttention, index: int, indexed: int) -> tuple[int, int]:
+    """Products around latents that are key and value, a compressor's included."""
+    weights = a.query_rank * (hidden + a.query_heads * a.latent_dim) + hidden * a.latent_dim
+    weights += a.output_dim * (a.output_heads * a.latent_dim + hidden)
+    entries = 2 * a.overlap * a.latent_dim if isinstance(a, CompressedAttention) else 0
+    made = 2 * a.query_rank + a.latent_dim + entries + 2 * a.output_dim
+    return weights + hidden * entries + index, 2 * hidden + query_and_output(a) + made + indexed
+
+
+def _indexer(hidden: int, a: object) -> tuple[int, int]:
+    """Products of an indexer, which every rank has whole unless it picks blocks, and elements in and out of them."""
+    if not kv_cache.has_index(a):
         return 0, 0
+    if isinstance(a, IndexedAttention):
+        made = (a.index_heads + 1) * a.index_dim
+        return hidden * made, made
+    if isinstance(a, CompressedAttention):
+        made = 2 * a.overlap * a.index_dim + a.index_heads
+        queries = a.index_heads * a.index_dim
+        return hidden * made + a.query_rank * queries, made + a.query_rank + queries
     sizes = {"query_rank": a.query_rank, "index_heads": a.index_heads, "index_dim": a.index_dim}
     norm = 2 * a.index_dim
     widths = a.query_rank + 2 * hidden + a.index_heads * (a.index_dim + 1) + a.index_dim
@@ -180,7 +209,10 @@ def touched(mixtures: tuple[tuple[MixtureOfExperts, int], ...], tokens: int) -> 
 # --- attention -----------------------------------------------------------------------------------
 
 
-_READ = {FullAttention, WindowAttention, ChunkAttention, LatentAttention, IndexedLatentAttention}
+_READ = {
+    *(FullAttention, WindowAttention, ChunkAttention, IndexedAttention),
+    *(LatentAttention, IndexedLatentAttention, LatentWindowAttention, CompressedAttention),
+}
 
 
 def _heads(mixer: object) -> int:
@@ -200,6 +232,8 @@ def _expanded(mixer: object) -> dict[str, int]:
     """Heads of a layer and their widths; a latent's are those that it is expanded to."""
     key_dim = mixer.nope_dim + mixer.rope_dim if isinstance(mixer, LatentAttention) else None
     heads = _heads(mixer)
+    if isinstance(mixer, LatentWindowAttention):
+        return {"query_heads": heads, "key_dim": mixer.latent_dim, "value_dim": mixer.latent_dim}
     return {"query_heads": heads, "key_dim": key_dim or mixer.key_dim, "value_dim": mixer.value_dim}
 
 
@@ -239,9 +273,21 @@ def pairs_of(mixer: object, *, new: int, cached: int) -> int:
         return chunk_positions_read(new=new, cached=cached, window=mixer.window)
     if isinstance(mixer, IndexedLatentAttention):  # a token reads what is picked, or all if that is less
         return window_positions_read(new=new, cached=cached, window=mixer.picked)
-    if isinstance(mixer, WindowAttention):
-        return window_positions_read(new=new, cached=cached, window=mixer.window)
+    if isinstance(mixer, WindowAttention | LatentWindowAttention):
+        near = window_positions_read(new=new, cached=cached, window=mixer.window)
+        return near + (entries_of(mixer, new=new, cached=cached) if isinstance(mixer, CompressedAttention) else 0)
+    if isinstance(mixer, IndexedAttention):  # of its own block what has begun, of those before as many as are picked
+        block, before = mixer.index_block, mixer.picked // mixer.index_block - 1
+        own = chunk_positions_read(new=new, cached=cached, window=block)
+        seen = {"new": max(new - (not cached), 0), "cached": cached - bool(cached)}  # positions before each token
+        return own + (block * compressed_positions_read(**seen, run=block, picked=before) if before else 0)
     return positions_read(new=new, cached=cached)
+
+
+def entries_of(mixer: CompressedAttention, *, new: int, cached: int, index: bool = False) -> int:
+    """Pairs of a new token and a compressed latent that it reads, or that the indexer scores for it."""
+    most = cached + new if index or not mixer.picked else mixer.picked
+    return compressed_positions_read(new=new, cached=cached, run=mixer.ratio, picked=max(most, 1))
 
 
 def attention_of(mixer: object, *, cached: int, pairs: int) -> tuple[Callable, dict]:
@@ -322,7 +368,9 @@ def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable,
     if isinstance(mixer, LatentAttention):
         widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
         return latent_decode_flop, heads | widths | {"positions": positions}
-    return decode_flop, heads | {"key_dim": mixer.key_dim, "value_dim": mixer.value_dim, "positions": positions}
+    expanded = _expanded(mixer)
+    widths = {"key_dim": expanded["key_dim"], "value_dim": expanded["value_dim"]}
+    return decode_flop, heads | widths | {"positions": positions}
 
 
 def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callable, dict]:
@@ -360,6 +408,8 @@ def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callab
     16 4.0
     """
     heads = {"query_heads": _heads(mixer) // ranks}
+    if isinstance(mixer, LatentWindowAttention):
+        raise CalcError("latents that are key and value are stored in two types: their intensity is no one formula")
     size = kv_cache.formula_of(mixer, layers=1, element=element)[1]["element_bytes"]
     if isinstance(mixer, LatentAttention):
         widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}

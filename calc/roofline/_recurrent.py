@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from calc.models import ChunkAttention, GatedDeltaNet, IndexedLatentAttention, Mamba2, WindowAttention
+from calc.models import (
+    ChunkAttention,
+    GatedDeltaNet,
+    IndexedAttention,
+    IndexedLatentAttention,
+    Mamba2,
+    WindowAttention,
+)
 from calc.roofline._attention import positions_read
 from calc.units import CalcError, dimensions
 
@@ -156,6 +163,9 @@ def positions_kept(mixer: object, *, new: int, cached: int) -> tuple[int, int]:
         return min(cached, mixer.window - 1), min(new, mixer.window)
     if isinstance(mixer, IndexedLatentAttention):
         return min(cached, mixer.picked - 1), new
+    if isinstance(mixer, IndexedAttention):
+        block = mixer.index_block
+        return min(cached // block * block, mixer.picked - block) + cached % block, new
     return cached, new
 
 
@@ -195,7 +205,7 @@ def recurrent_of(mixer: object, *, new: int) -> tuple[Callable, dict]:
     raise CalcError(f"the work of a layer of type {type(mixer).__name__} is not counted")
 
 
-def index_of(mixer: IndexedLatentAttention, *, new: int, cached: int) -> tuple[Callable, dict]:
+def index_of(mixer: IndexedLatentAttention | IndexedAttention, *, new: int, cached: int) -> tuple[Callable, dict]:
     """The formula of an indexer's scores for new tokens of a sequence, and its arguments: it sees all positions."""
     sizes = {"index_heads": mixer.index_heads, "index_dim": mixer.index_dim}
     return index_flop, sizes | {"positions": positions_read(new=new, cached=cached)}

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from calc import kv_cache
-from calc.models import IndexedLatentAttention, LatentAttention, ModelGeometry, RecurrentState
+from calc.models import LatentAttention, LatentWindowAttention, ModelGeometry, RecurrentState
 from calc.roofline._attention import decode_flop
+from calc.roofline._compressed import compressed_work
 from calc.roofline._layers import (
     Held,
     attention_of,
@@ -255,7 +256,10 @@ def step_work(
         for name, part in held.parts.items()
     }
     products["attention"] = _attention(held, cache_element, model.element, counts, causal, states)
-    order = ("projections", "attention", "router", "routed_experts", "shared_experts", "mlp", "norms", "head")
+    order = (
+        *("projections", "attention", "router", "routed_experts", "shared_experts", "mlp", "norms"),
+        *("hyper_connections", "head"),
+    )
     return StepWork(
         model=model.name,
         ranks=ranks,
@@ -318,6 +322,14 @@ def _attention(held: Held, element: str, own: str | None, counts: Counter, causa
                 read += count * layers * size * (cached > 0)
                 written += count * layers * size
             continue
+        if isinstance(mixer, LatentWindowAttention):
+            for (new, cached), count in counts.items():
+                step = compressed_work(mixer, element=element, new=new, cached=cached, causal=causal)
+                flop += count * layers * step.flop
+                read += count * layers * step.cache_bytes
+                written += count * layers * step.written_bytes
+                moved += count * layers * new * query_and_output(mixer) * states
+            continue
         size, index = _position_bytes(mixer, element), kv_cache.index_bytes(mixer)
         for (new, cached), count in counts.items():
             pairs = pairs_of(mixer, new=new, cached=cached) if causal else new * (cached + new)
@@ -326,7 +338,7 @@ def _attention(held: Held, element: str, own: str | None, counts: Counter, causa
             flop += count * layers * formula(**arguments)
             if isinstance(mixer, LatentAttention) and formula is decode_flop:
                 flop += count * layers * kept * expansion_of(mixer)
-            if index and isinstance(mixer, IndexedLatentAttention):
+            if index:
                 formula, arguments = index_of(mixer, new=new, cached=cached)
                 flop += count * layers * formula(**arguments)
             read += count * layers * (kept * size + cached * index)

@@ -11,7 +11,7 @@ from typing import Any
 
 from calc import capacity, hardware, kv_cache, quantization
 from calc.hardware import Accelerator
-from calc.models import ConfigError, ModelGeometry, catalogue, load, parse
+from calc.models import ConfigError, LatentWindowAttention, ModelGeometry, catalogue, load, parse
 from calc.models.fields import read_file, shown
 from calc.parallel import Parallel
 from calc.quantization import Quantization, Scheme
@@ -250,6 +250,8 @@ def _cache(stated: Any, found: Quantization | None, model: ModelGeometry) -> tup
         return stated, "chosen"
     if found is not None and found.cache:
         return found.cache, "asked for by the checkpoint's quantization"
+    if any(isinstance(layer.mixer, LatentWindowAttention) for layer in model.layers):
+        return "fp8", "the one format that engines have for these latents, mostly fp8"
     if model.element in ("fp16", "bf16"):
         return model.element, "the checkpoint's own type, what engines take unless told otherwise"
     return "bf16", "what engines take for such a checkpoint unless told otherwise"

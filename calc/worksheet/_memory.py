@@ -20,7 +20,11 @@ KINDS_IN_WORDS = {
     "full": "full attention",
     "window": "a window",
     "chunk": "chunks",
+    "sparse": "attention to picked blocks",
     "latent": "a latent",
+    "latent window": "a window of latents",
+    "compressed": "compressed latents",
+    "compressor": "a compressor",
     "indexer": "an indexer",
     "state": "a recurrent state",
 }

@@ -15,12 +15,13 @@ from calc.worksheet._memory import Memory
 
 # Groups of a step, and the groups of parameters that they read
 READS = {
-    "projections": ("attention", "indexer", "recurrent"),
+    "projections": ("attention", "indexer", "compressor", "recurrent"),
     "mlp": ("mlp",),
     "router": ("router",),
     "routed_experts": ("routed_experts",),
     "shared_experts": ("shared_experts",),
     "norms": ("norms",),
+    "hyper_connections": ("hyper_connections",),
     "head": ("lm_head", "embedding"),
 }
 FLOORS_LEAVE_OUT = (

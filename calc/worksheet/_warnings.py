@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calc import capacity, kv_cache
-from calc.models import FullAttention, LatentAttention, MixtureOfExperts, RecurrentState
+from calc.models import FullAttention, LatentAttention, LatentWindowAttention, MixtureOfExperts, RecurrentState
 from calc.models.families import WRAPPERS
 from calc.roofline import share_touched
 from calc.units import UNITS, counted, format_bytes, format_count, format_decimal, format_seconds, significant
@@ -103,7 +103,7 @@ def _memory(c: Choices, m: Memory) -> Found:
 def _cache(c: Choices, m: Memory) -> Found:
     mixers = [mixer for mixer, _ in c.model.kinds() if mixer is not None]
     tensor = c.parallel.tensor
-    if tensor > 1 and any(isinstance(mixer, LatentAttention) for mixer in mixers):
+    if tensor > 1 and any(isinstance(mixer, LatentAttention | LatentWindowAttention) for mixer in mixers):
         text = (
             f"The latent is copied to each of {tensor} ranks: together they hold {tensor} times one sequence's cache, "
             "and more ranks don't hold more sequences for it."
