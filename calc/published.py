@@ -137,7 +137,9 @@ class FieldCase:
     value, tolerance : float
         The answer, and how far the computed value may be off, for the reason in `tolerance_reason`.
     wrong : float or None
-        What somebody in the thread took it to be.
+        What it is by the mistake.
+    wrong_from : str
+        Who put that in a number: "thread", or "book" where the thread names the mistake and this book worked it out.
     factor : float or None
         Wrong value over right value.
     mistake : str
@@ -156,6 +158,7 @@ class FieldCase:
     tolerance: float
     tolerance_reason: str
     wrong: float | None
+    wrong_from: str
     factor: float | None
     mistake: str
 
@@ -203,7 +206,7 @@ def field_cases() -> tuple[FieldCase, ...]:
     return tuple(
         FieldCase(
             **{name: line[name] for name in ("id", "topic", "url", "situation", "quantity", "function", "unit")},
-            **{name: line[name] for name in ("tolerance_reason", "mistake")},
+            **{name: line[name] for name in ("tolerance_reason", "wrong_from", "mistake")},
             arguments=json.loads(line["arguments"]),
             value=float(line["value"]),
             tolerance=float(line["tolerance"]),

@@ -95,6 +95,7 @@ def test_field_case_mistake_is_off_by_the_factor_given(entry: FieldCase):
 def test_field_case_is_complete(entry: FieldCase):
     assert entry.topic and entry.situation and entry.quantity and entry.tolerance_reason
     assert (entry.wrong is None) == (entry.factor is None)
+    assert entry.wrong_from in (("",) if entry.wrong is None else ("thread", "book"))
     assert all(re.fullmatch(r"https://github\.com/\S+/(issues|pull)/\d+", url) for url in entry.url.split())
 
 

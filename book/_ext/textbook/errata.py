@@ -16,13 +16,20 @@ SAID = "test_field_case_mistake_is_off_by_the_factor_given"
 
 
 def number(value: float, unit: str) -> str:
-    """A value with its unit, without digits that nobody stated."""
-    return f"{value:,.6g} {unit}".strip()
+    """A value with its unit: a count in full, another without digits that nobody stated."""
+    digits = f"{int(value):,}" if value.is_integer() else f"{value:,.6g}"
+    return f"{digits} {unit}".strip()
 
 
 def times(said: float, holds: float) -> str:
     """What was said over what holds."""
     return f"{significant(said / holds)}×"
+
+
+def thread(url: str) -> str:
+    """A thread by its repository's name and its number."""
+    *_, name, _, number = url.split("/")
+    return f"{name} {number}"
 
 
 def printed() -> list[dict[str, str]]:
@@ -35,8 +42,8 @@ def printed() -> list[dict[str, str]]:
             "holds": f"{exactly(evaluate(row), row)} {row.unit}",
             "off": times(row.printed, evaluate(row, row.printed_unit)),
             "why": row.reason,
-            "url": row.url,
-            "source": row.source,
+            "kind": "published",
+            "sources": [(row.source, row.url)],
             "test": f"{PRINTED}[{row.id}]",
         }
         for row in rows()
@@ -45,7 +52,7 @@ def printed() -> list[dict[str, str]]:
 
 
 def said() -> dict[str, list[dict[str, str]]]:
-    """Answers in public threads that were off, by topic."""
+    """Mistakes of public threads, by topic: what the thread says, or what this book worked out by its mistake."""
     found: dict[str, list[dict[str, str]]] = {}
     for case in field_cases():
         if case.wrong is not None:
@@ -57,8 +64,8 @@ def said() -> dict[str, list[dict[str, str]]]:
                     "holds": number(case.value, case.unit),
                     "off": times(case.wrong, case.value),
                     "why": case.mistake,
-                    "url": case.url.split()[0],
-                    "source": "thread",
+                    "kind": "published" if case.wrong_from == "thread" else "derived",
+                    "sources": [(thread(url), url) for url in case.url.split()],
                     "test": f"{SAID}[{case.id}]",
                 }
             )
