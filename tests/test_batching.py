@@ -2,7 +2,7 @@
 
 import csv
 import math
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from statistics import mean
 
@@ -271,6 +271,23 @@ def test_the_longest_of_exponential_lengths_is_a_harmonic_number():
         assert math.isclose(scheduling.expected_longest_geometric(5000, places) / 5000, harmonic, rel_tol=1e-3)
 
 
+@pytest.mark.parametrize("places", [1, 3, 16])
+@pytest.mark.parametrize("cap", [1, 32, 700])
+def test_the_longest_of_capped_exponential_lengths_by_enumeration(places, cap):
+    """Each length's own chance: what an exponential has between the halves around it, over all that is kept."""
+    edges = [0.0, *(length + 0.5 for length in range(cap + 1))]
+    odds = [math.exp(-a / 128) - math.exp(-b / 128) for a, b in pairwise(edges)]
+    below = [(sum(odds[: length + 1]) / sum(odds)) ** places for length in range(cap + 1)]
+    longest = sum(length * (b - a) for length, (a, b) in enumerate(pairwise([0.0, *below])))
+    assert math.isclose(scheduling.expected_longest_exponential(128, places, cap=cap), longest, rel_tol=1e-9)
+
+
+def test_the_last_part_of_a_capped_exponential_is_no_straight_line():
+    """At the cap of 1,536 nothing is cut: 1 + 1/2 + 1/3 + 1/4 means. A table drawn straight to the cap gave 2.09."""
+    longest, mean_length = (scheduling.expected_longest_exponential(128, places, cap=1536) for places in (4, 1))
+    assert math.isclose(longest / mean_length, 25 / 12, rel_tol=2e-4)
+
+
 def test_the_longest_is_at_most_the_last_quantile_and_rises_with_the_places():
     table = load_json("length_tables.json")["azure_2023_conversation"]["output_tokens"]
     means = [scheduling.expected_longest(table, places) for places in (1, 2, 4, 8, 64, 1024)]
@@ -330,6 +347,9 @@ def test_drawn_lengths_have_their_mean(name, mean_output):
         (lambda: scheduling.expected_longest((5, 4), 2), "two quantiles"),
         (lambda: scheduling.expected_longest((5, 6), 0), "a place"),
         (lambda: scheduling.expected_longest_geometric(0.5, 2), "1 or more"),
+        (lambda: scheduling.expected_longest_exponential(0, 2, cap=9), "above 0"),
+        (lambda: scheduling.expected_longest_exponential(9, 0, cap=9), "above 0"),
+        (lambda: scheduling.expected_longest_exponential(9, 2, cap=0), "above 0"),
         (lambda: scheduling.output_lengths("odd", mean_output=9, requests=2, places=2), "wanted one of"),
     ],
 )

@@ -145,3 +145,13 @@ def test_the_plan_of_the_design_problem_keeps_both_promises():
         assert f"for {steps} of them" in text
         assert steps * -(-n.longest // steps) >= n.longest
         assert len(question.checklist()) >= 6
+
+
+def test_the_last_chunk_is_called_shorter_only_where_it_is():
+    problem = practice.problems("chunked_prefill")["chunked_prefill/arithmetic"]
+    for seed in range(40):
+        n = problem.draw(seed)
+        told = " ".join(line for line in problem.solution(n) if isinstance(line, str))
+        rest = n.prompt % n.chunk
+        assert ("the last one" in told) == bool(rest)
+        assert not rest or f"the last one with {rest:,} tokens" in told

@@ -310,6 +310,14 @@ def test_the_recordings_vllm_conventions_are_what_vllm_would_log():
     assert MEASURES["vllm-length"](log) == pytest.approx(1 + accepted / drafts)
 
 
+def test_a_tested_position_is_not_always_accepted_less_often_than_the_one_before():
+    """The share of rounds falls along these drafts; the chance of a tested token jumps up and down."""
+    given = [
+        chance for _, chance in speculation.by_position(speculation.published_lengths("qwen3.5-mtp").lengths).values()
+    ]
+    assert given[3] > given[2] and given[5] > given[4] and given[7] > given[6]
+
+
 @pytest.mark.skipif(not PROFILES.exists(), reason="the published profiles are not here")
 def test_published_lengths_are_those_of_the_files():
     for slug, name, part in (

@@ -138,7 +138,8 @@ def reached_positions(*, runs: Mapping[str, Sequence[float]], steady: float, sta
     axes.text(0.99, 0.99, start, transform=axes.transAxes, ha="right", va="top", color=GREY)
     for place, ((name, shares), color) in enumerate(zip(runs.items(), COLORS, strict=False)):
         axes.plot(range(1, len(shares) + 1), [100 * share for share in shares], color=color, marker="o", ms=3)
-        axes.text(0.03, 0.05 + 0.1 * place, name, transform=axes.transAxes, color=color)
+        model = name.partition(",")[0]  # the whole name would run into the lines
+        axes.text(0.03, 0.05 + 0.1 * place, model, transform=axes.transAxes, color=color)
     axes.set(xlabel="position in the draft", ylabel="rounds that accept it, %", ylim=(min([0.0, *_lows(runs)]), 104))
     axes.set_xticks(list(places))
     told = "; ".join(
@@ -146,7 +147,9 @@ def reached_positions(*, runs: Mapping[str, Sequence[float]], steady: float, sta
         for name, shares in runs.items()
     )
     alt = f"Share of rounds that accept each position of the draft. {told}. A steady acceptance falls more slowly."
-    caption = "Each position is reached less often, and accepted less often when it is reached. From published lengths."
+    caption = (
+        "The share falls along the draft, and faster than a steady acceptance would make it. From published lengths."
+    )
     return picture(figure, alt=alt, caption=caption)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import ceil, floor
+from math import ceil, exp, floor
 
 from calc.units import CalcError, dimensions
 
@@ -344,3 +344,48 @@ def expected_longest_geometric(mean: float, places: int) -> float:
         total += 1 - (1 - beyond) ** places
         beyond *= 1 - 1 / mean
     return total
+
+
+def expected_longest_exponential(mean: float, places: int, *, cap: int) -> float:
+    """Mean of the longest of some exponential lengths, each rounded, and drawn again above a cap; for one, their mean.
+
+    Parameters
+    ----------
+    mean : float
+        Mean length before rounding and without the cap, above 0.
+    places : int
+        Lengths drawn.
+    cap : int
+        Longest length that is kept.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    CalcError
+        If the mean is not above 0, no length is drawn, or the cap is below 1.
+
+    Notes
+    -----
+    How Anyscale's benchmark of static and continuous batches drew its responses. The longest of n draws is at most l
+    with the n-th power of one draw's chance.
+
+    Examples
+    --------
+    Far below the cap, rounding apart: 1 + 1/2 + 1/3 + 1/4 means.
+
+    >>> round(expected_longest_exponential(128, 4, cap=1536) / expected_longest_exponential(128, 1, cap=1536), 3)
+    2.083
+    """
+    if not (0 < mean < float("inf")) or places < 1 or cap < 1:
+        raise CalcError(
+            f"expected_longest_exponential: mean is {mean}, places {places}, cap {cap}; wanted a mean above 0 and 1 or "
+            "more of both"
+        )
+
+    def at_most(length: int) -> float:  # of one draw, before the cap
+        return 1 - exp(-(length + 0.5) / mean)
+
+    return sum(1 - (at_most(length) / at_most(cap)) ** places for length in range(cap))

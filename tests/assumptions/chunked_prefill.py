@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -122,6 +123,18 @@ def the_cost_of_cuts(run: Run) -> None:
         assert n["bare"][budget] <= sum(n["curves"][budget]) * (1 + 1e-12), budget
 
 
+def luck_of_all_pairs(run: Run) -> None:
+    """Three repeats of one setting below three of another: 2 of the 20 orders; and every two settings are a pair."""
+    n = run.namespace
+    settings, repeats = len(n["order"]), len(n["order"][0].waits_s)
+    pair, pairs, apart = re.search(
+        r"by luck in one case of ([\d.]+)\. \d+ settings make ([\d,]+) pairs: .*? ([\d.]+) of these", run.prose
+    ).groups()
+    assert float(pair) == math.comb(2 * repeats, repeats) / 2
+    assert int(pairs) == settings * (settings - 1) / 2
+    assert math.isclose(float(apart), int(pairs) / float(pair), rel_tol=0.05)
+
+
 ALTERED = Altered(
     sensible=long_prompts(),
     impossible=(
@@ -154,6 +167,7 @@ ALTERED = Altered(
         the_percentile,
         the_lengthened_gaps,
         the_cost_of_cuts,
+        luck_of_all_pairs,
     ),
 )
 assert set(MODELS) <= set(models.catalogue()) and set(CHIPS) <= set(hardware.accelerators())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ from chapters import Run
 from hypothesis import strategies as st
 
 from calc import kv_cache, scheduling
+from calc.sources import load_json
 
 from . import Altered
 
@@ -104,6 +106,20 @@ def turns(run: Run) -> None:
     assert scheduling.occupancy(places=n["slots"], steps=n["continuous_steps"], all_tokens=n["total"]) <= 1
 
 
+def fixed_examples(run: Run) -> None:
+    """The weights that a step reads, the embedding not among them; lengths that no cap cuts; an engine's load."""
+    n = run.namespace
+    facts = load_json("models", "llama-3.1-70b.json")["config"]
+    hidden, layers, vocab = facts["hidden_size"], facts["num_hidden_layers"], facts["vocab_size"]
+    kv = hidden * facts["num_key_value_heads"] // facts["num_attention_heads"]
+    matrices = layers * (2 * hidden * hidden + 2 * hidden * kv + 3 * hidden * facts["intermediate_size"])
+    said = float(re.search(r"all but the embedding, in ([\d.]+) ms at the least", run.prose)[1])
+    assert math.isclose(said / 1e3, 2 * (matrices + vocab * hidden) / 8 / n["gpu"].bandwidth.value, rel_tol=1e-3)
+    assert math.isclose(n["by_cap"][-1][2], 25 / 12, rel_tol=1e-3)  # 1 + 1/2 + 1/3 + 1/4
+    service, asked = re.search(r"prefills one in ([\d.]+) ms.*?asked for ([\d.]+)% of", run.prose).groups()
+    assert math.isclose(8 * float(service) / 1e3, float(asked) / 100, rel_tol=5e-3)
+
+
 def no_odd_units(run: Run) -> None:
     """A rate of one is one request a second."""
     assert not re.search(r"(?<![\d.,])1 (requests|tokens|steps|places) ", run.prose)
@@ -140,6 +156,7 @@ ALTERED = Altered(
         who_is_held_up,
         memory_balances,
         turns,
+        fixed_examples,
         no_odd_units,
     ),
 )

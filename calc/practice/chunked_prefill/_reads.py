@@ -112,6 +112,11 @@ def _cuts(n: Numbers) -> int:
     return scheduling.chunks(prompt=n.prompt, chunk=n.chunk)
 
 
+def _shorter(n: Numbers) -> str:
+    rest = n.prompt % n.chunk
+    return f", the last one with {format_count(rest)} tokens," if rest else ""
+
+
 arithmetic = Problem(
     id="chunked_prefill/arithmetic",
     title="An estimate without the prefix",
@@ -139,7 +144,7 @@ arithmetic = Problem(
         working(positions_read, new=n.prompt, cached=0),
         "A chunk without its prefix:",
         working(positions_read, new=n.chunk, cached=0),
-        f"{format_count(_cuts(n))} such chunks, the last one perhaps shorter, have {format_count(_alone(n))} pairs: "
+        f"{format_count(_cuts(n))} such chunks{_shorter(n)} have {format_count(_alone(n))} pairs: "
         f"{significant(_alone(n) / positions_read(new=n.prompt, cached=0))} of all.",
     ],
 )
