@@ -28,6 +28,7 @@ ROOT = Path(__file__).parent.parent
 CONFIGS = ROOT.parent / "shared" / "configs"
 LATER = json.loads((ROOT / "tests" / "fixtures" / "later_families.json").read_text())
 LATER["models"] += json.loads((ROOT / "tests" / "fixtures" / "compressed_families.json").read_text())["models"]
+SPINE = json.loads((ROOT / "tests" / "fixtures" / "vllm_0.32.0_kv_specs.json").read_text())["rows"]
 ROWS = [(model, row) for model in LATER["models"] for row in model["cache"]]
 KEYS = (
     "parameters.total",
@@ -103,6 +104,34 @@ def test_cache_is_that_of_vllm(entry, row):
         blocks, needed = held["capacity.blocks"], row["request_blocks"]
         if held.assumptions["batched_tokens"] * 2 == in_flight:
             assert held["capacity.vllm_concurrency"] == pytest.approx(blocks / needed)
+
+
+@pytest.mark.parametrize(
+    ("config", "row"),
+    [(m["config"], r) for m, r in ROWS if "held_bytes" in r] + [(r["model"], r) for r in SPINE if "held_bytes" in r],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_a_sequence_holds_the_blocks_that_vllm_s_manager_gives_it(config, row):
+    """From a real KVCacheManager with a decoding request; what is charged for a request is another number."""
+    choices = BIG | {"tensor": row["ranks"], "cache": row["element"], "output": 1}
+    choices["prefix_caching"] = row.get("prefix_caching", True)
+    for positions, held in row["held_bytes"].items():
+        report = size(config, **choices, context=int(positions))
+        assert report["kv.sequence_bytes_per_rank.engine_blocks"] == held
+        assert report["kv.sequence_bytes_per_rank.engine_charge"] >= held
+        if "kv.fixed_bytes" in {line.key for line in report.lines}:
+            assert report["kv.sequence_bytes_per_rank.uniform_pages"] == held
+            if row["ranks"] == 1:
+                assert report["kv.sequence_bytes.uniform_pages"] == held
+
+
+def test_a_window_that_ends_at_a_block_holds_no_block_more():
+    report = size("gpt-oss-20b", context=8192, output=1)
+    block = report["capacity.block_bytes"]
+    assert report["kv.sequence_bytes_per_rank.engine_blocks"] == 520 * block
+    assert report["kv.sequence_bytes_per_rank.engine_charge"] == 521 * block
+    cut = size("gpt-oss-20b", context=8192, output=1, pipeline=2)
+    assert cut["kv.sequence_bytes_per_rank.engine_blocks"] == 520 * block / 2
 
 
 def test_a_family_whose_layout_is_not_known_is_refused_by_name():

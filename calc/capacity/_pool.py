@@ -67,6 +67,17 @@ class Group:
         count = chunk_request_blocks if self.kind == "chunk" else window_request_blocks
         return count(window=self.window, in_flight=in_flight, length=length, block_tokens=self.block_tokens)
 
+    def held_blocks(self, *, length: int, windows: bool = True) -> int:
+        """Blocks that a sequence of a length holds in this group while it decodes, nothing in flight."""
+        if self.kind == "state":
+            return 1
+        written = kv_cache.blocks(positions=length, block_tokens=self.block_tokens)
+        if self.window is None or not windows or length == 0:
+            return written
+        chunks = (length - 1) // self.window * self.window
+        gone = chunks if self.kind == "chunk" else max(0, length - self.window)
+        return written - gone // self.block_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -104,6 +115,29 @@ class Pool:
         return sum(
             g.request_blocks(length=length, in_flight=in_flight, state_blocks=self.state_blocks) for g in self.groups
         )
+
+    def held_blocks(self, *, length: int, windows: bool = True) -> int:
+        """Blocks that a sequence of a length holds while it decodes, in all groups together.
+
+        Fewer than `request_blocks`, which is what an engine charges when it sizes the pool: that counts blocks which a
+        window gives back a step later, and every state that a request ever holds at once.
+
+        Parameters
+        ----------
+        length : int
+            Positions written.
+        windows : bool
+            Whether layers with a window give back what they no longer attend to; if not, every layer keeps a page for
+            every position.
+
+        Examples
+        --------
+        >>> from calc.models import load
+        >>> oss = pool(load("gpt-oss-20b"))
+        >>> oss.held_blocks(length=8192), oss.held_blocks(length=8192, windows=False), oss.request_blocks(length=8192)
+        (520, 1024, 521)
+        """
+        return sum(g.held_blocks(length=length, windows=windows) for g in self.groups)
 
     @property
     def invertible(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 from calc import capacity, kv_cache, parameters, quantization
@@ -41,6 +42,8 @@ class Memory:
     whole: CacheLayout
     stages: tuple[CacheLayout, ...]
     pool: capacity.Pool
+    whole_pool: capacity.Pool
+    stage_blocks: tuple[float, ...]
     plan: Plan | None
     why_not: str
     limiting: int
@@ -53,6 +56,24 @@ class Memory:
     def position_bytes(self) -> float:
         """Bytes of one position on the rank that has most of them."""
         return max(stage.bytes_per_position for stage in self.stages)
+
+    @property
+    def block_bytes(self) -> float:
+        """Bytes of one block on the rank where it is largest."""
+        return max(self.stage_blocks)
+
+    def uniform_page_bytes(self, positions: int, block_tokens: int) -> float:
+        """Bytes of a sequence, all layers and each stored once, when every layer has a page for every position."""
+        if not self.whole.fixed_bytes:
+            return kv_cache.uniform_page_bytes(self.whole, positions=positions, block_tokens=block_tokens)
+        return self.whole_pool.held_blocks(length=positions, windows=False) * self.whole_pool.block_bytes()
+
+    def uniform_page_bytes_per_rank(self, positions: int, block_tokens: int) -> float:
+        """The same on the rank that holds most; a recurrent state takes a page as large as all others."""
+        if not self.whole.fixed_bytes:
+            pages = {"positions": positions, "block_tokens": block_tokens}
+            return max(kv_cache.uniform_page_bytes(stage, **pages) for stage in self.stages)
+        return self.pool.held_blocks(length=positions, windows=False) * self.block_bytes
 
 
 def label_of(group: str) -> str:
@@ -79,7 +100,11 @@ def work_out(c: Choices) -> Memory:
     total = (c.chip.visible_bytes or c.chip.memory_bytes).value
     logits = capacity.tensor_bytes(rows=c.concurrency, width=model.vocab, element_bytes=4)
     layout = {"element": c.cache, "ranks": parallel.tensor}
-    pool = capacity.pool(model, **layout, block_tokens=c.block_tokens, prefix_caching=c.prefix_caching)
+    blocks = {"block_tokens": c.block_tokens, "prefix_caching": c.prefix_caching}
+    pool = capacity.pool(model, **layout, **blocks)
+    whole = kv_cache.layout(model, element=c.cache)
+    alone = parallel.tensor == 1 or not whole.fixed_bytes
+    places = [0, *itertools.accumulate(len(stage.layers) for stage in stages)]
     budget, why, limiting, most = None, "", 0, 0
     try:
         budget = capacity.plan(
@@ -94,8 +119,7 @@ def work_out(c: Choices) -> Memory:
             logits_bytes=logits,
             graph_bytes=c.graph_bytes,
             communication_bytes=c.communication_bytes,
-            block_tokens=c.block_tokens,
-            prefix_caching=c.prefix_caching,
+            **blocks,
             taken_bytes=taken,
         )
         limiting, most = budget.limiting.rank, budget.requests(length=c.positions, in_flight=1)
@@ -107,9 +131,11 @@ def work_out(c: Choices) -> Memory:
         stored=_stored(c),
         rank_parameters=tuple(count for count, _ in held),
         rank_bytes=tuple(size for _, size in held),
-        whole=kv_cache.layout(model, element=c.cache),
+        whole=whole,
         stages=tuple(kv_cache.layout(stage, **layout) for stage in stages),
         pool=pool,
+        whole_pool=pool if alone else capacity.pool(model, element=c.cache, **blocks),
+        stage_blocks=tuple(pool.block_bytes(range(*ends)) for ends in itertools.pairwise(places)),
         plan=budget,
         why_not=why,
         limiting=limiting,
@@ -237,7 +263,7 @@ def cache_section(c: Choices, m: Memory) -> Section:
             by = kv_cache.sequence_bytes, {"bytes_per_position": whole_.bytes_per_position, "positions": positions}
         resident = kv_cache.resident_bytes(whole_, positions=positions)
         b.add(f"{name}.resident", f"{label}, resident", resident, "byte", step="kv_cache#step-7", by=by, keep=True)
-        uniform = kv_cache.uniform_page_bytes(whole_, positions=positions, block_tokens=c.block_tokens)
+        uniform = m.uniform_page_bytes(positions, c.block_tokens)
         b.add(f"{name}.uniform_pages", f"{label}, uniform pages", uniform, "byte", step="kv_cache#step-7")
     rank = max(kv_cache.resident_bytes(s, positions=c.positions) for s in m.stages)
     b.add(
@@ -247,24 +273,23 @@ def cache_section(c: Choices, m: Memory) -> Section:
         "byte",
         step="kv_cache#step-5",
     )
-    pages = (kv_cache.uniform_page_bytes(s, positions=c.positions, block_tokens=c.block_tokens) for s in m.stages)
-    b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", max(pages), "byte", step="kv_cache#step-7")
-    held = m.pool.request_blocks(length=c.positions, in_flight=1)
-    b.add(
-        "sequence_bytes_per_rank.engine_blocks",
-        "… in vLLM's blocks",
-        held * _block(m),
-        "byte",
-        step="paged_attention#step-2",
-        note=f"{counted(held, 'block')} of {format_bytes(_block(m))}",
-    )
+    pages = m.uniform_page_bytes_per_rank(c.positions, c.block_tokens)
+    b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", pages, "byte", step="kv_cache#step-7")
+    held = m.pool.held_blocks(length=c.positions)
+    charged = m.pool.request_blocks(length=c.positions, in_flight=1)
+    for key, label, blocks in (
+        ("engine_blocks", "… held in vLLM's blocks while it decodes", held),
+        ("engine_charge", "… charged for it in vLLM's count of what fits", charged),
+    ):
+        b.add(
+            f"sequence_bytes_per_rank.{key}",
+            label,
+            blocks * m.block_bytes,
+            "byte",
+            step="paged_attention#step-2",
+            note=f"{counted(blocks, 'block')} of {format_bytes(m.block_bytes)}.",
+        )
     return b.section()
-
-
-def _block(m: Memory) -> float:
-    if m.plan is not None:
-        return max(r.block_bytes for r in m.plan.ranks)
-    return m.pool.block_bytes()
 
 
 def capacity_section(c: Choices, m: Memory) -> Section:
@@ -335,7 +360,7 @@ def capacity_section(c: Choices, m: Memory) -> Section:
     by = capacity.pool_blocks, {"pool_bytes": rank.pool_bytes, "block_bytes": rank.block_bytes}
     b.add("blocks", "Blocks that every rank has", m.plan.blocks, step="capacity#step-4", by=by)
     needed = m.pool.request_blocks(length=c.positions, in_flight=1)
-    b.add("request_blocks", "Blocks of a sequence at its end", needed, step="capacity#step-8")
+    b.add("request_blocks", "Blocks charged for a sequence at its end", needed, step="capacity#step-8")
     b.add("max_sequences", "Sequences that fit with room to finish", m.max_sequences, step="capacity#step-8", keep=True)
     b.add(
         "max_sequences_all_replicas",

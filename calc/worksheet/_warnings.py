@@ -119,7 +119,7 @@ def _cache(c: Choices, m: Memory) -> Found:
         yield "kv-replication", text, "kv_cache#step-5"
     if m.whole.has_windows:
         resident = kv_cache.resident_bytes(m.whole, positions=c.positions)
-        uniform = kv_cache.uniform_page_bytes(m.whole, positions=c.positions, block_tokens=c.block_tokens)
+        uniform = m.uniform_page_bytes(c.positions, c.block_tokens)
         text = (
             f"Some layers keep a window. Resident, a sequence holds {format_bytes(resident)}; with a page in every "
             f"layer for every position {format_bytes(uniform)}. Which of the two holds is the engine's choice."
@@ -131,8 +131,8 @@ def _cache(c: Choices, m: Memory) -> Found:
         state = m.pool.state_blocks
         text = (
             f"Recurrent layers enlarge a block to {counted(block, 'position')}, or "
-            f"{format_bytes(m.pool.block_bytes())}, so that a state fits it. A request holds {counted(state, 'block')} "
-            f"in each group of them, however short it is{' (prefix caching on)' if c.prefix_caching else ''}."
+            f"{format_bytes(m.pool.block_bytes())}, so that a state fits it. A request is charged "
+            f"{counted(state, 'block')} in each group of them, however short it is{' (prefix caching on)' if c.prefix_caching else ''}."
         )
         yield "hybrid-blocks", text, "paged_attention#step-6"
     if c.quantized and not c.cache.startswith(("fp8", "int8")):
