@@ -350,6 +350,7 @@ class _Writer:
 
 
 def symbols_of(function: Callable) -> list[Symbol]:
-    """The symbols a formula uses, arguments first, then its result: for a legend under the formula."""
-    names = [*function.units, function.__name__]
+    """The symbols a formula uses, arguments first, then what it works out on the way and its result: for a legend."""
+    on_the_way = [s.targets[0].id for s in _body(function.formula)[1] if isinstance(s, ast.Assign)]
+    names = [*function.units, *on_the_way, function.__name__]
     return [SYMBOLS[n] for n in dict.fromkeys(names) if n in SYMBOLS]

@@ -21,7 +21,7 @@ from calc.sources import load_json
 from calc.units import CalcError, parse
 
 ONE = d.Worker(
-    gpus=4, blocks=20_000, read_s=0.015, position_s=3e-8, token_s=9e-5, overlap=0.5, layers=80, tensors=2,
+    gpus=4, blocks=20_000, read_s=0.015, position_s=3e-8, token_s=9e-5, overlap=0.9, layers=80, tensors=2,
     rank_bytes=81_920,
 )  # fmt: skip
 WAY = d.Handoff(wire_rate=40e9, descriptor_s=2.4e-6, control_s=0.05)
@@ -78,10 +78,41 @@ def test_overlap_lies_between_the_sum_and_the_longer_one():
             d.overlap_share(prompt_s=0.05, step_s=0.02, mixed_s=wrong)
 
 
-def test_a_worker_reaches_the_overlap_that_it_is_given():
-    prompt, step = ONE.prompt_s(300), ONE.read_s
-    alone = 300 * ONE.token_s
-    assert d.overlap_share(prompt_s=alone, step_s=step, mixed_s=prompt) == pytest.approx(ONE.overlap)
+@given(st.floats(0, 1), st.integers(1, 4000), st.integers(1, 256), st.integers(0, 500_000))
+def test_the_simulators_three_steps_give_the_overlap_that_was_put_in(share, tokens, sequences, positions):
+    """The page's formula, asked of a prompt's chunk, a decode step and both as the scheduler times them."""
+    times = replace(ONE, overlap=share).step_time()
+
+    def took(tokens: int, sequences: int, positions: int) -> float:
+        lines = times.lines(tokens, sequences)
+        return max(fixed + slope * positions for fixed, slope in lines) / 1e15
+
+    prompt, step = took(tokens, 0, 0), took(0, sequences, positions)
+    both = took(tokens, sequences, positions)
+    assert d.overlap_share(prompt_s=prompt, step_s=step, mixed_s=both) == pytest.approx(share, abs=1e-6)
+    assert both == pytest.approx(d.mixed_seconds(prompt_s=prompt, step_s=step, overlap_share=share))
+    assert (prompt, step) == pytest.approx((ONE.prompt_s(tokens), ONE.decode_s(sequences, positions)))
+
+
+def test_the_overlap_changes_no_step_with_one_job_alone():
+    """A prompt, a decode step and all of a split take as long whatever a step with both hides."""
+    requests = drawn(60)
+    splits = [
+        d.simulate_split(requests, prefill=2, decode=2, worker=replace(ONE, overlap=share), handoff=WAY)
+        for share in (0.0, 1.0)
+    ]
+    assert splits[0] == splits[1]
+    assert ONE.prompt_s(1000) == 1000 * ONE.token_s and ONE.prompt_s(10) == ONE.read_s  # the longer one alone
+    pools = [
+        d.simulate_pool(d.at_rate(requests, 8), workers=1, worker=replace(ONE, overlap=share), budget=512)
+        for share in (0.0, 1.0)
+    ]
+    assert sum(pools[0].ttft_s) > sum(pools[1].ttft_s)
+
+
+def test_two_jobs_hide_no_more_than_the_shorter_one():
+    with pytest.raises(CalcError, match="overlap is 1.2"):
+        d.mixed_seconds(prompt_s=1, step_s=1, overlap_share=1.2)
 
 
 def test_the_published_step_hides_most_of_the_shorter_job():
@@ -242,7 +273,7 @@ def test_a_split_of_one_and_one_by_hand():
     moved = 1000 * 81_920 / 40e9 + pieces * 2.4e-6 + 0.05
     assert split.moved_s == [pytest.approx(moved)]
     assert split.ttft_s == [pytest.approx(prompt + moved + ONE.read_s, abs=1e-6)]
-    steps = [ONE.read_s + held * ONE.position_s + 0.5 * ONE.token_s for held in range(1000, 1004)]
+    steps = [ONE.read_s + held * ONE.position_s for held in range(1000, 1004)]
     assert split.tpot_s == [pytest.approx(sum(steps) / 4, rel=1e-5)]
 
 
@@ -289,9 +320,9 @@ def test_sent_early_nobody_is_later():
 
 
 def test_the_search_takes_the_best_and_the_reversal_is_there():
-    """With a limit on the pace near a step's time, a split pays under load and not below."""
-    requests = drawn(400)
-    given = {"workers": 4, "worker": ONE, "handoff": WAY, "budgets": [256, 512, 5000], "limits": LIMITS}
+    """Where a step with both hides little, a split pays under load and not below; where it hides all, never."""
+    requests, little = drawn(400), replace(ONE, overlap=0.25)
+    given = {"workers": 4, "worker": little, "handoff": WAY, "budgets": [256, 512, 5000], "limits": LIMITS}
     light, heavy = (d.compare(requests, arrival_rate=rate, **given) for rate in (9, 14))
     for found in (light, heavy):
         assert found.pool.share(LIMITS) == max(one.share(LIMITS) for one in found.pools.values())
@@ -300,6 +331,8 @@ def test_the_search_takes_the_best_and_the_reversal_is_there():
     assert (light.winner, heavy.winner) == ("pool", "split")
     loose = replace(heavy, limits=Objectives(ttft_s=0.5, tpot_s=0.2))
     assert loose.winner != "split"
+    whole = d.compare(requests, arrival_rate=14, **given | {"worker": replace(ONE, overlap=1.0)})
+    assert whole.winner != "split"
 
 
 def test_the_crossing_of_intervals():
@@ -346,7 +379,7 @@ PANEL = {
     "accelerator_slug": "h100-sxm",
     "workers": 4,
     "arrival_rate": 20,
-    "overlap_percent": 50,
+    "overlap_percent": 93,
     "nic_gbit": 400,
     "descriptor_us": 2.4,
     "first_ms": 500,
@@ -355,10 +388,10 @@ PANEL = {
 
 
 def test_panel_says_who_is_ahead_and_why():
-    split = d.disaggregation_panel(**PANEL)
+    split = d.disaggregation_panel(**PANEL | {"overlap_percent": 30})
     assert split.rows[-1].text == "split" and split.rows[-1].keep
     assert "The split keeps more requests" in split.meaning
-    pool = d.disaggregation_panel(**PANEL | {"overlap_percent": 100, "pace_ms": 60})
+    pool = d.disaggregation_panel(**PANEL)
     assert pool.rows[-1].text == "pool" and "The pool keeps more" in pool.meaning
     assert split.rows[-2].label == pool.rows[-2].label == "Split less pool, 95% interval"
     assert "-" not in split.rows[-2].text and pool.rows[-2].text.count("-") == 3  # an interval on one side of 0

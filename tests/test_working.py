@@ -81,7 +81,7 @@ def test_what_cannot_be_shown_is_refused(monkeypatch):
 def test_symbols_have_meanings_and_known_units():
     assert {s.unit for s in SYMBOLS.values()} <= {unit.dimension for unit in UNITS.values()}
     assert all(s.meaning for s in SYMBOLS.values())
-    assert [s.text for s in symbols_of(two_steps)] == ["T", "b", "s", "B_seq"]
+    assert [s.text for s in symbols_of(two_steps)] == ["T", "b", "s", "N_b", "B_seq"]
     assert module.SYMBOLS["kv_heads"].latex == r"n_{\mathrm{kv}}"
 
 

@@ -8,6 +8,7 @@ they are level. `_panel` is the live panel of the chapter.
 
 from calc.disaggregation._fleet import (
     Handoff,
+    Mixed,
     Outcome,
     Worker,
     simulate_pool,
@@ -23,6 +24,7 @@ from calc.disaggregation._formulas import (
     fragment_bytes,
     handed_first_token,
     link_requests,
+    mixed_seconds,
     overlap_share,
     prefill_per_decode,
     qualified_per_gpu_hour,
@@ -35,6 +37,7 @@ from calc.disaggregation._race import Comparison, at_rate, compare, level_at, le
 __all__ = [
     "Comparison",
     "Handoff",
+    "Mixed",
     "Outcome",
     "TwoKinds",
     "Worker",
@@ -52,6 +55,7 @@ __all__ = [
     "level_at",
     "level_between",
     "link_requests",
+    "mixed_seconds",
     "overlap_share",
     "prefill_per_decode",
     "qualified_per_gpu_hour",

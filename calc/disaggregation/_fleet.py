@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from calc import kv_cache, scheduling
 from calc.capacity import plan
@@ -14,13 +15,50 @@ from calc.models import LatentAttention, LatentWindowAttention, ModelGeometry
 from calc.parallel import Parallel
 from calc.queueing import fifo_waits, prefill_times
 from calc.roofline import decode_floor
-from calc.scheduling import Affine, Largest, SchedulerConfig, simulate
+from calc.scheduling import Affine, Largest, SchedulerConfig, StepTime, simulate
 from calc.units import CalcError, plain
 
 BATCH = 32  # decoding sequences for which a step's bytes are counted
 FAR = 1024  # positions apart at which a step is looked at, for what one more costs
 WARM_UP = 10  # a tenth of the requests found the workers too empty
 ROOM = 1 << 40  # tokens in a step that nothing holds back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixed:
+    """A step's time where it may do both phases: `mixed_seconds` of what each takes alone, and one alone as it is.
+
+    Attributes
+    ----------
+    prompt, decode : calc.scheduling.StepTime
+        Of the prompts' tokens alone, and of the decoding sequences alone.
+    overlap : float
+        How much of the shorter of the two a step with both hides, 0 to 1.
+
+    Notes
+    -----
+    The longer one and what is not hidden of the shorter one: the largest of both orders, so straight lines stay lines.
+
+    Examples
+    --------
+    >>> both = Mixed(prompt=Affine(base_s=0, prefill_token_s=1e-4), decode=Affine(base_s=0.02), overlap=0.75)
+    >>> [max(fixed for fixed, _ in both.lines(*load)) / 1e15 for load in ((1000, 0), (0, 8), (1000, 8))]
+    [0.1, 0.02, 0.105]
+    """
+
+    prompt: StepTime
+    decode: StepTime
+    overlap: float
+
+    def lines(self, prefill_tokens: int, decode_sequences: int) -> tuple[tuple[int, int], ...]:
+        """The lines of one phase alone, or of both in either order."""
+        prompt = tuple(self.prompt.lines(prefill_tokens, 0)) if prefill_tokens else ()
+        decode = tuple(self.decode.lines(0, decode_sequences)) if decode_sequences else ()
+        if not (prompt and decode):
+            return prompt or decode
+        apart = 1 - self.overlap
+        orders = (*product(prompt, decode), *product(decode, prompt))
+        return tuple((a + round(apart * b), c + round(apart * d)) for (a, c), (b, d) in orders)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +77,7 @@ class Worker:
     token_s : float
         Computing one token.
     overlap : float
-        How much of the shorter of reading and computing a step hides, 0 to 1.
+        How much of the shorter job a step hides that does both: a prompt's chunk, and decoding. 0 to 1.
     layers, tensors : int
         Layers that keep a cache, and tensors that each keeps apart.
     rank_bytes : float
@@ -56,22 +94,26 @@ class Worker:
     tensors: int
     rank_bytes: float
 
-    def step_time(self, *, prompts: bool = True) -> Largest:
-        """A step's time: reading and computing, the shorter one hidden as far as they overlap, and the cache read.
+    def decode_time(self) -> Largest:
+        """Time of a step without prompts: the longer of reading weights and caches, and computing the tokens."""
+        reading = Affine(base_s=self.read_s, cached_token_s=self.position_s)
+        return Largest((reading, Affine(base_s=0, decode_sequence_s=self.token_s)))
 
-        Without prompts their tokens cost nothing: they came over the wire.
+    def step_time(self) -> Mixed:
+        """Time of a step that may hold prompts and decoding sequences.
+
+        What a chunk reads of its prompt's earlier chunks counts with the caches, and not at all in a step of its own.
         """
-        token, apart = self.token_s, 1 - self.overlap
-        prompt = token if prompts else 0.0
-        cache = {"cached_token_s": self.position_s}
-        memory = Affine(base_s=self.read_s, prefill_token_s=apart * prompt, decode_sequence_s=apart * token, **cache)
-        compute = Affine(base_s=apart * self.read_s, prefill_token_s=prompt, decode_sequence_s=token, **cache)
-        return Largest((memory, compute))
+        prompt = Largest((Affine(base_s=self.read_s), Affine(base_s=0, prefill_token_s=self.token_s)))
+        return Mixed(prompt=prompt, decode=self.decode_time(), overlap=self.overlap)
 
-    def prompt_s(self, tokens: int) -> float:
-        """A step with nothing but one prompt, seconds."""
-        work = tokens * self.token_s
-        return max(self.read_s, work) + (1 - self.overlap) * min(self.read_s, work)
+    def prompt_s(self, tokens: float) -> float:
+        """A step with nothing but one prompt, or a chunk of one: the longer of reading and computing, seconds."""
+        return max(self.read_s, tokens * self.token_s)
+
+    def decode_s(self, sequences: float, positions: float) -> float:
+        """A step with nothing but decoding sequences, which hold so many positions together, seconds."""
+        return max(self.read_s + positions * self.position_s, sequences * self.token_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +232,7 @@ def worker(
     prefill_efficiency, read_efficiency : float
         Share of the floor's rate that computing and reading reach, above 0 and at most 1.
     overlap : float
-        See `Worker`.
+        Share of the shorter job that a step with both hides: `overlap_share` of three measured steps.
     memory_fraction, other_bytes : float
         Share of a GPU's memory that the engine may use, and what of it holds neither weights nor cache.
 
@@ -340,7 +382,7 @@ def simulate_split(
     for turn in range(decode):
         mine = order[turn::decode]
         handed = [scheduling.Request(i, requests[i].prompt, requests[i].output, ready[i]) for i in mine]
-        times = simulate(handed, config, worker.step_time(prompts=False))
+        times = simulate(handed, config, worker.decode_time())
         for i, first, pace in zip(mine, times.ttft_s(), times.tpot_s(), strict=True):
             ttft[i], tpot[i] = ready[i] - requests[i].arrival_s + first, pace
     span = max(ready) - requests[0].arrival_s

@@ -94,7 +94,8 @@ def transfer_seconds(*, cache_bytes, wire_rate, descriptors, descriptor_s):
 
     Notes
     -----
-    Posting and moving one after the other. Where a thread posts while the wire works, the longer of the two remains.
+    Posting and moving one after the other: nothing is on the wire while a thread posts. Where it is, as little as the
+    longer of the two remains.
     Ranks move their parts side by side.
 
     Examples
@@ -365,6 +366,44 @@ def overlap_share(*, prompt_s, step_s, mixed_s):
     hidden_s = prompt_s + step_s - mixed_s
     overlap_share = hidden_s / min(prompt_s, step_s)
     return overlap_share
+
+
+@dimensions("second", prompt_s="second", step_s="second", overlap_share="")
+def mixed_seconds(*, prompt_s, step_s, overlap_share):
+    """Time of a step that does two jobs: both in turn, less what it hides of the shorter one.
+
+    Parameters
+    ----------
+    prompt_s : float
+        A step with the prompt's tokens alone, seconds.
+    step_s : float
+        A step with the decoding sequences alone.
+    overlap_share : float
+        Share of the shorter job that is hidden, 0 to 1: what the formula of this name gives.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    CalcError
+        If the share is above 1.
+
+    Notes
+    -----
+    The share is measured at one pair of jobs and taken to hold at others.
+
+    Examples
+    --------
+    >>> round(mixed_seconds(prompt_s=0.100, step_s=0.020, overlap_share=0.75), 6)
+    0.105
+    """
+    if overlap_share > 1:
+        raise CalcError(f"the overlap is {overlap_share}, wanted a share of at most 1")
+    mixed_seconds = prompt_s + step_s - overlap_share * min(prompt_s, step_s)
+    return mixed_seconds
 
 
 @dimensions("", arrival_rate="1/second", qualified_share="", gpus="count>0", hour_s="second")

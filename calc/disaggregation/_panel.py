@@ -55,7 +55,7 @@ def disaggregation_panel(
     arrival_rate : float
         Requests per second, to all workers.
     overlap_percent : float
-        How much of the shorter of reading and computing a step hides.
+        How much of the shorter job a step hides that does both, a chunk and decoding.
     nic_gbit : float
         Nominal speed of the link of each GPU, Gbit/s.
     descriptor_us : float
