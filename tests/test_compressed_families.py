@@ -198,6 +198,43 @@ def test_consumers_that_can_t_say_refuse_in_one_line():
     assert sharing(read(M3).layers[-1].mixer) == "GQA"
 
 
+# --- start-up logs -------------------------------------------------------------------------------
+
+
+def started(row, batched):
+    """The lines that vLLM prints about a pool of the fixture's memory."""
+    length = FIXTURE["max_model_len"]
+    lines = [
+        f"Available KV cache memory: {row['for_memory'] / 2**30:.2f} GiB",
+        f"GPU KV cache size: {row['log_tokens']:,} tokens",
+        f"Maximum concurrency for {length:,} tokens per request: {row['num_blocks'] / row['request_blocks']:.2f}x",
+    ]
+    return capacity.read_log("\n".join([*lines, *[f"max_num_batched_tokens={batched}"] * bool(batched)]))
+
+
+@pytest.mark.parametrize(
+    ("model", "row"),
+    [(model, row) for model in FIXTURE["models"] for row in model["cache"]],
+    ids=lambda value: value["name"] if "name" in value else f"{value['ranks']}-{value['element']}",
+)
+def test_start_up_lines_agree(model, row):
+    log = started(row, FIXTURE["max_num_batched_tokens"])
+    cut = {"parallel": Parallel(tensor=row["ranks"]), "element": row["element"]}
+    found = capacity.reconcile(log, model=ModelGeometry.from_config(model["config"]), **cut)
+    assert found.verdict("cache size, tokens") == "agrees"
+    assert found.verdict("maximum concurrency") == "derived"
+    if model["config"]["model_type"] == "minimax_m3":
+        assert found.verdict("bytes per token") == "agrees"
+
+
+def test_a_log_that_keeps_silent_about_tokens_in_flight_is_not_called_different():
+    row = FIXTURE["models"][0]["cache"][0]
+    found = capacity.reconcile(started(row, None), model=ModelGeometry.from_config(V4))
+    check = next(c for c in found.checks if c.name == "cache size, tokens")
+    assert check.verdict == "derived"
+    assert "doesn't print max_num_batched_tokens" in check.note
+
+
 # --- weights -------------------------------------------------------------------------------------
 
 
@@ -209,12 +246,29 @@ def test_experts_in_fp4_beside_fp8_count_as_the_checkpoint_stores_them():
     assert experts.stored_bytes == experts.parameters * (4 + 8 / 32) / 8
     shared = held["shared_experts"]
     assert shared.stored_bytes == shared.parameters * (1 + 1 / 128**2)
-    for group in ("compressor", "router", "norms", "hyper_connections", "embedding", "lm_head"):
+    for group in ("compressor", "router", "norms", "embedding", "lm_head"):
         assert held[group].stored_bytes == 2 * held[group].parameters
+    assert held["hyper_connections"].stored_bytes == 4 * held["hyper_connections"].parameters
     # its heads' weights and its compressor stay: 21 layers, 64 heads, and 2 times 2 runs of 128 elements
     assert held["indexer"].quantized == held["indexer"].parameters - 21 * (
         4096 * 64 + 2 * 2 * 128 * 4096 + 4 * 2 * 128 + 128
     )
+
+
+def test_stored_bytes_and_what_is_not_counted_make_the_published_size():
+    """model.safetensors.index.json of deepseek-ai/DeepSeek-V4-Flash states a total_size of 159,609,485,896 bytes."""
+    config = {**V4, "expert_dtype": "fp4", "quantization_config": FP8}
+    how = read_quantization(config)
+    counted = how.stored(ModelGeometry.from_config(config)).total_bytes
+    single = {**config, "num_hidden_layers": 1, "compress_ratios": [0]}
+    ends = ("embedding", "lm_head")
+    parts = how.stored(ModelGeometry.from_config(single)).parts
+    prediction = sum(part.stored_bytes for part in parts if part.group not in ends)  # a layer, a norm, a gathering
+    prediction += 2 * (4096 * 4096 + 32 * 32) + 2 * 2 * 4096  # two matrices in fp8 blocks, two norms
+    places = 2 * (21 * 4 * 2 * (512 + 128) + 20 * 128 * 512)  # the compressors' biases and all sinks are in 32 bits too
+    sinks = 2 * 44 * 64
+    tables = 3 * 129280 * 6 * 8 + 41 * 256 * 4  # experts of the first layers by token; a bias for the choice elsewhere
+    assert counted + prediction + places + sinks + tables == 159_609_485_896
 
 
 def test_other_ways_to_store_experts():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from calc import kv_cache
-from calc.capacity._formulas import concurrency, pool_blocks, printed_tokens
+from calc.capacity._formulas import concurrency, hybrid_block_tokens, pool_blocks, printed_tokens
 from calc.capacity._log import Fact, StartupLog
 from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
@@ -15,6 +16,7 @@ from calc.parallel import Parallel, weights_on_rank
 from calc.units import UNITS, CalcError, format_bytes, format_count, format_percent, significant
 
 AGREES, DIFFERS, RESIDUAL, DERIVED = "agrees", "differs", "residual", "derived"
+_PLACE = re.compile(r"(PP|TP)_?(\d{1,4})")
 CLOSE = 0.01  # loading takes a little more than the parameters: tables, buffers
 
 
@@ -86,8 +88,11 @@ def reconcile(
     parallel: Parallel | None = None,
     element: str = "bf16",
     weight_element_bytes: float = 2,
+    weight_bytes: Mapping[int, float] | None = None,
     block_tokens: int = 16,
     in_flight: int | None = None,
+    asynchronous: bool | None = None,
+    prefix_caching: bool | None = None,
     total_bytes: float | None = None,
     fraction: float | None = None,
 ) -> Reconciliation:
@@ -105,11 +110,18 @@ def reconcile(
         How the cache is stored: a key of `calc.kv_cache.ELEMENTS`.
     weight_element_bytes : float
         Bytes per parameter.
+    weight_bytes : mapping of int to float, optional
+        Rank → bytes of its weights, for those stored in several types (`calc.quantization.rank_bytes`).
     block_tokens : int
-        Positions in a block.
+        Positions in a block; where the log says that recurrent layers enlarged it, the log's number counts.
     in_flight : int, optional
         Tokens scheduled and not yet settled, for models with windows; None takes the log's
-        ``max_num_batched_tokens`` twice, as asynchronous scheduling does, or 0.
+        ``max_num_batched_tokens`` as many times as `asynchronous` says, or 0.
+    asynchronous : bool, optional
+        Whether the engine schedules a step while another runs, so that twice as many tokens are in flight; None takes
+        what the log says, else what its cache size agrees with.
+    prefix_caching : bool, optional
+        As for `pool`; None takes what the log says, else that it is on.
     total_bytes, fraction : float, optional
         The GPU's memory and the engine's share, where the log doesn't print them.
 
@@ -139,24 +151,58 @@ def reconcile(
     ('agrees', 'derived')
     """
     if parallel is None:
-        parallel = Parallel(tensor=_size(log, "tensor"), pipeline=_size(log, "pipeline"))
-    if in_flight is None:
-        batched = log.get("batched")
-        in_flight = 2 * int(batched.value) if batched else 0
-    layout = pool(model, element=element, ranks=parallel.tensor, block_tokens=block_tokens)
+        parallel = stated_cut(log)
+    flights = _flights(log, asynchronous) if in_flight is None else (in_flight,)
+    if prefix_caching is None:
+        said = log.get("prefix_caching")
+        prefix_caching = said is None or said.value == 1
+    enlarged = log.get("block_tokens")
+    layout = pool(
+        model,
+        element=element,
+        ranks=parallel.tensor,
+        block_tokens=block_tokens,
+        prefix_caching=prefix_caching,
+        **({"kernel_multiple": int(enlarged.value)} if enlarged and enlarged.value else {}),
+    )
+    if layout.invertible:  # a kind of layer may want larger blocks than are configured
+        block_tokens = layout.groups[0].block_tokens
     stages, start, block = parallel.stages(model), 0, 0.0
     for layers in stages:  # the stage with the largest block has the fewest of them, other things equal
         block = max(block, layout.block_bytes(range(start, start + len(layers))))
         start += len(layers)
     checks: list[Check] = []
     usable = _usable(log, total_bytes, fraction, checks)
-    heaviest = max(weights_on_rank(model, parallel, stage=s).total for s in range(len(stages)))
-    checks += _weights(log, heaviest * weight_element_bytes)
+    checks += _enlarged(log, model, element, parallel, layout)
+    if weight_bytes is None:
+        ranks = range(len(stages) * parallel.tensor)
+        weight_bytes = {
+            rank: weight_element_bytes * weights_on_rank(model, parallel, stage=stage, expert_rank=turn).total
+            for rank in ranks
+            for stage, turn in [divmod(rank, parallel.tensor)]
+        }
+    checks += _weights(log, weight_bytes, parallel)
     available = log.get("available")
     memory = available.value if available else _implied(log, layout, block, block_tokens)
     residual = _remainder(log, usable, available, memory, checks)
-    per_token = _cache(log, layout, block, block_tokens, in_flight, checks)
+    per_token = _cache(log, layout, block, block_tokens, flights, checks)
     return Reconciliation(tuple(checks), per_token, residual)
+
+
+def stated_cut(log: StartupLog) -> Parallel:
+    """How a log says that its model was cut; one GPU where it says nothing."""
+    return Parallel(tensor=_size(log, "tensor"), pipeline=_size(log, "pipeline"))
+
+
+def _flights(log: StartupLog, asynchronous: bool | None) -> tuple[int, ...]:
+    """Tokens that may be in flight: two steps of them where scheduling is asynchronous, which not every log says."""
+    batched, said = log.get("batched"), log.get("asynchronous")
+    if not batched:
+        return (0,)
+    if asynchronous is None and said is not None:
+        asynchronous = said.value == 1
+    steps = (2, 1) if asynchronous is None else (2,) if asynchronous else (1,)
+    return tuple(n * int(batched.value) for n in steps)
 
 
 def _size(log: StartupLog, name: str) -> int:
@@ -188,18 +234,46 @@ def _usable(log: StartupLog, total: float | None, fraction: float | None, checks
     return printed.value
 
 
-def _weights(log: StartupLog, value: float) -> Iterator[Check]:
+def _weights(log: StartupLog, ranks: Mapping[int, float], parallel: Parallel) -> Iterator[Check]:
+    """The weights that a rank loaded: those of the rank that the line names, else of one that comes close."""
     printed = log.get("weights")
     if printed is None:
         return
+    place = {name: int(number) for name, number in _PLACE.findall(printed.worker)}
+    rank = place.get("PP", 0) * parallel.tensor + place.get("TP", 0) if place else None
+    value = ranks.get(rank) or min(ranks.values(), key=lambda size: abs(printed.value - size))
     near = abs(printed.value / value - 1) <= CLOSE if value else False
-    note = "parameters on the rank times bytes per parameter"
+    note = "what is stored on the rank"
     if not near:
         note += ": other weights, another cut, or quantization"
     elif printed.value - printed.half_step > value:
         note += f"; {format_bytes(printed.value - value)} more are loaded, for tables and buffers"
     texts = format_bytes(printed.value), format_bytes(value)
     yield Check("weights", *texts, AGREES if near else DIFFERS, note, (printed.line,))
+
+
+def _enlarged(log: StartupLog, model: ModelGeometry, element: str, parallel: Parallel, layout: Pool) -> Iterator[Check]:
+    """The block that recurrent layers enlarge: the least multiple of the kernel's that a state fits, and its padding."""
+    printed, padded = log.get("block_tokens"), log.get("padded")
+    kinds = kv_cache.layout(model, element=element, ranks=parallel.tensor).kinds
+    state = max((k.fixed_bytes for k in kinds if k.kind == "state"), default=0)
+    growing = max((k.bytes_per_position for k in kinds), default=0)
+    if printed is None or not state or not growing:
+        return
+    tokens, sizes = int(printed.value), {"state_bytes": state, "token_bytes": growing}
+    multiples = [m for m in (2**n for n in range(4, 14)) if tokens % m == 0]  # kernels know powers of two
+    fits = [m for m in multiples if hybrid_block_tokens(**sizes, multiple=m) == tokens]
+    value = tokens if fits else hybrid_block_tokens(**sizes, multiple=16)
+    note = f"the least multiple of {format_count(fits[-1] if fits else 16)} positions in which a state of "
+    note += f"{format_bytes(state)} fits"
+    verdict = AGREES if fits else DIFFERS
+    texts = f"{format_count(tokens)} tokens", f"{format_count(value)} tokens"
+    yield Check("enlarged block", *texts, verdict, note, (printed.line,))
+    if padded is not None:
+        more = 100 * (layout.groups[0].page_bytes[0] / state - 1)
+        texts = f"{significant(padded.value)}%", f"{significant(more)}%"
+        note = "a page of the enlarged block over a state"
+        yield Check("padding of states", *texts, _close(padded, more), note, (padded.line,))
 
 
 def _implied(log: StartupLog, layout: Pool, block: float, block_tokens: int) -> float | None:
@@ -249,12 +323,13 @@ def _remainder(
 
 
 def _cache(
-    log: StartupLog, layout: Pool, block: float, block_tokens: int, in_flight: int, checks: list[Check]
+    log: StartupLog, layout: Pool, block: float, block_tokens: int, flights: Iterable[int], checks: list[Check]
 ) -> float | None:
     """Blocks, tokens, bytes per token and concurrency."""
     available, blocks, tokens = log.get("available"), log.get("blocks"), log.get("tokens")
-    length, times = log.get("length"), log.get("concurrency")
-    needed = layout.request_blocks(length=int(length.value), in_flight=in_flight) if length else None
+    length, times, batched = log.get("length"), log.get("concurrency"), log.get("batched")
+    flights = tuple(flights)
+    charged = {f: layout.request_blocks(length=int(length.value), in_flight=f) for f in flights} if length else {}
     least = most = None
     if available:
         ends = (available.value - available.half_step, available.value + available.half_step)
@@ -263,8 +338,16 @@ def _cache(
     elif blocks:
         least = most = int(blocks.value)
     if tokens and least is not None and (length or layout.invertible):
-        checks.append(_tokens(least, most, needed, tokens, length, block_tokens, layout))
-    per_token = None
+        tries = {f: _tokens(least, most, charged.get(f), tokens, length, block_tokens, layout, f) for f in flights}
+        flight = next((f for f, check in tries.items() if check.verdict == AGREES), flights[0])
+        note = tries[flight].note
+        if len(set(charged.values())) > 1 and tries[flight].verdict == AGREES:
+            steps = "two steps, so scheduling is" if flight > batched.value else "one step, so scheduling is not"
+            note += f"; it agrees with the tokens of {steps} asynchronous"
+        checks.append(replace(tries[flight], note=note))
+    else:
+        flight = flights[0]
+    needed, per_token = charged.get(flight), None
     source = tokens or blocks
     if available and source and source.value:
         per_token = available.value / (source.value if tokens else source.value * block_tokens)
@@ -298,7 +381,14 @@ def _blocks(least: int, most: int, printed: Fact | None, layout: Pool, block: fl
 
 
 def _tokens(
-    least: int, most: int, needed: int | None, printed: Fact, length: Fact | None, block_tokens: int, layout: Pool
+    least: int,
+    most: int,
+    needed: int | None,
+    printed: Fact,
+    length: Fact | None,
+    block_tokens: int,
+    layout: Pool,
+    in_flight: int,
 ) -> Check:
     """The printed size is concurrency times length; older versions print blocks times their size."""
     plain = [b * block_tokens for b in (least, most)]
@@ -308,12 +398,17 @@ def _tokens(
         shown = [printed_tokens(blocks=b, request_blocks=needed, length=int(length.value)) for b in (least, most)]
         note = "blocks over those of one longest sequence, times its length"
         agrees = shown[0] <= printed.value <= shown[1]
-    if not agrees:
+    unsaid = not agrees and not in_flight and any(g.window for g in layout.groups)
+    if unsaid:
+        note += (
+            ", if no token is in flight: windows hold more with each, and the log doesn't print max_num_batched_tokens"
+        )
+    elif not agrees:
         off = printed.value / ((shown[0] + shown[1]) / 2) if shown[1] else 0
         change = f"{format_percent(abs(off - 1), 2)} {'more' if off > 1 else 'fewer'} than that"
         note += f": the log has {change}" if 0.5 < off < 1.9 else ": another cache type or another cut"
         note += ", as where another rank has less memory" if 0.5 < off < 1 else ""
-    verdict = AGREES if agrees else DIFFERS
+    verdict = AGREES if agrees else DERIVED if unsaid else DIFFERS
     return Check("cache size, tokens", format_count(printed.value), _span(*shown), verdict, note, (printed.line,))
 
 
@@ -350,7 +445,7 @@ def log_element(log: StartupLog, model: ModelGeometry, *, parallel: Parallel | N
     available, tokens = log.get("available"), log.get("tokens")
     if available is None or tokens is None:
         raise CalcError("the log must print the available memory and the cache size in tokens")
-    cut = parallel or Parallel(tensor=_size(log, "tensor"), pipeline=_size(log, "pipeline"))
+    cut = parallel or stated_cut(log)
     for element in ("bf16", "fp8", "fp32"):
         layout = pool(model, element=element, ranks=cut.tensor, block_tokens=1)
         if not layout.invertible:

@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from calc.models import ModelGeometry
 from calc.parallel import Parallel, model_on_rank, weights_on_rank
-from calc.quantization._schemes import HEAD_AND_EMBEDDING, KEPT_BYTES, Matrix, Scheme, matches, scheme, stored_by
+from calc.quantization._schemes import (
+    HEAD_AND_EMBEDDING,
+    KEPT_BYTES,
+    Matrix,
+    Scheme,
+    kept_bytes,
+    matches,
+    scheme,
+    stored_by,
+)
 
 _LAYER = re.compile(r"(?<=\.layers\.)\d+")
 
@@ -81,5 +90,5 @@ def _rank_bytes(
     found = {}
     for group, count in held.items():
         part = parts[group]
-        found[group] = part.stored_bytes + KEPT_BYTES * (count - part.parameters)  # routers see every expert
+        found[group] = part.stored_bytes + kept_bytes(group) * (count - part.parameters)  # routers see every expert
     return found

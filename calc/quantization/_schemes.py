@@ -17,6 +17,7 @@ from calc.sources import load_json
 from calc.units import CalcError, format_bytes, format_count, significant
 
 KEPT_BYTES = 2  # of a parameter that stays bf16 or fp16
+FP32_BYTES = {"hyper_connections": 4}  # as DeepSeek V4's files hold them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,9 +260,8 @@ def stored(model: ModelGeometry, how: Scheme | str, *, keeps: Iterable[str] = HE
 
     Notes
     -----
-    Norms, biases, sinks, routers and hyper-connections always stay in 16 bits here; engines keep some of them in 32,
-    which comes to less than a thousandth. Some files hold more: a zero bias for every
-    matrix, layers for multi-token prediction, a few scales for the cache. The header is not counted.
+    Norms, biases, sinks and routers always stay in 16 bits, hyper-connections in 32. Some files hold more: a zero bias
+    for every matrix, layers for multi-token prediction, tables, a few scales for the cache. The header is not counted.
 
     Examples
     --------
@@ -282,6 +282,11 @@ def _stored(model: ModelGeometry, rule: Scheme, patterns: tuple[str, ...]) -> St
     return stored_by(model, rule.name, size)
 
 
+def kept_bytes(group: str) -> int:
+    """Bytes of a parameter outside the matrices of a quantized checkpoint."""
+    return FP32_BYTES.get(group, KEPT_BYTES)
+
+
 def stored_by(model: ModelGeometry, name: str, rule: Callable[[Matrix], Callable[[int, int], float] | None]) -> Stored:
     """Add a model up matrix by matrix: `rule` gives each one's size function, or None where it stays."""
     counts = parameters.count(model).groups
@@ -296,7 +301,7 @@ def stored_by(model: ModelGeometry, name: str, rule: Callable[[Matrix], Callable
             quantized[matrix.group] += matrix.parameters
             held[matrix.group] += matrix.copies * size(matrix.output_dim, matrix.input_dim)
     parts = (
-        Part(group, total, quantized[group], held[group] + KEPT_BYTES * (total - inside[group]))
+        Part(group, total, quantized[group], held[group] + kept_bytes(group) * (total - inside[group]))
         for group, total in counts.items()
     )
     return Stored(model.name, name, tuple(parts))
