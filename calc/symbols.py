@@ -503,7 +503,7 @@ SYMBOLS: dict[str, Symbol] = {
     "prefill_per_decode": Symbol("r", "prefill workers for each decode worker", ""),
     "hidden_s": Symbol("t_hidden", "time that the overlap saves", "second"),
     "overlap_share": Symbol("o", "share of the shorter job that a step with both hides", ""),
-    "mixed_seconds": Symbol("t_mixed", "time of a step with a chunk and decode tokens", "second"),
+    "both_seconds": Symbol("t_mixed", "time of a step with a chunk and decode tokens", "second"),
     "qualified_share": Symbol("q", "share of requests inside every limit", ""),
     "gpus": Symbol("n_gpu", "GPUs of all workers", ""),
     "hour_s": Symbol("t_hour", "seconds in an hour", "second"),

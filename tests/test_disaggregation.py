@@ -90,7 +90,7 @@ def test_the_simulators_three_steps_give_the_overlap_that_was_put_in(share, toke
     prompt, step = took(tokens, 0, 0), took(0, sequences, positions)
     both = took(tokens, sequences, positions)
     assert d.overlap_share(prompt_s=prompt, step_s=step, mixed_s=both) == pytest.approx(share, abs=1e-6)
-    assert both == pytest.approx(d.mixed_seconds(prompt_s=prompt, step_s=step, overlap_share=share))
+    assert both == pytest.approx(d.both_seconds(prompt_s=prompt, step_s=step, overlap_share=share))
     assert (prompt, step) == pytest.approx((ONE.prompt_s(tokens), ONE.decode_s(sequences, positions)))
 
 
@@ -112,7 +112,7 @@ def test_the_overlap_changes_no_step_with_one_job_alone():
 
 def test_two_jobs_hide_no_more_than_the_shorter_one():
     with pytest.raises(CalcError, match="overlap is 1.2"):
-        d.mixed_seconds(prompt_s=1, step_s=1, overlap_share=1.2)
+        d.both_seconds(prompt_s=1, step_s=1, overlap_share=1.2)
 
 
 def test_the_published_step_hides_most_of_the_shorter_job():

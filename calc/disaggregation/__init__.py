@@ -17,6 +17,7 @@ from calc.disaggregation._fleet import (
 )
 from calc.disaggregation._formulas import (
     apart_over_pooled,
+    both_seconds,
     break_even_rate,
     descriptors,
     effective_rate,
@@ -24,7 +25,6 @@ from calc.disaggregation._formulas import (
     fragment_bytes,
     handed_first_token,
     link_requests,
-    mixed_seconds,
     overlap_share,
     prefill_per_decode,
     qualified_per_gpu_hour,
@@ -43,6 +43,7 @@ __all__ = [
     "Worker",
     "apart_over_pooled",
     "at_rate",
+    "both_seconds",
     "break_even_rate",
     "compare",
     "descriptors",
@@ -55,7 +56,6 @@ __all__ = [
     "level_at",
     "level_between",
     "link_requests",
-    "mixed_seconds",
     "overlap_share",
     "prefill_per_decode",
     "qualified_per_gpu_hour",

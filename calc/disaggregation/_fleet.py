@@ -26,7 +26,7 @@ ROOM = 1 << 40  # tokens in a step that nothing holds back
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixed:
-    """A step's time where it may do both phases: `mixed_seconds` of what each takes alone, and one alone as it is.
+    """A step's time where it may do both phases: `both_seconds` of what each takes alone, and one alone as it is.
 
     Attributes
     ----------

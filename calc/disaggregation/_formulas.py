@@ -369,7 +369,7 @@ def overlap_share(*, prompt_s, step_s, mixed_s):
 
 
 @dimensions("second", prompt_s="second", step_s="second", overlap_share="")
-def mixed_seconds(*, prompt_s, step_s, overlap_share):
+def both_seconds(*, prompt_s, step_s, overlap_share):
     """Time of a step that does two jobs: both in turn, less what it hides of the shorter one.
 
     Parameters
@@ -397,13 +397,13 @@ def mixed_seconds(*, prompt_s, step_s, overlap_share):
 
     Examples
     --------
-    >>> round(mixed_seconds(prompt_s=0.100, step_s=0.020, overlap_share=0.75), 6)
+    >>> round(both_seconds(prompt_s=0.100, step_s=0.020, overlap_share=0.75), 6)
     0.105
     """
     if overlap_share > 1:
         raise CalcError(f"the overlap is {overlap_share}, wanted a share of at most 1")
-    mixed_seconds = prompt_s + step_s - overlap_share * min(prompt_s, step_s)
-    return mixed_seconds
+    both_seconds = prompt_s + step_s - overlap_share * min(prompt_s, step_s)
+    return both_seconds
 
 
 @dimensions("", arrival_rate="1/second", qualified_share="", gpus="count>0", hour_s="second")
