@@ -283,6 +283,24 @@ def test_other_ways_to_store_experts():
     assert experts(quantization_config=nvfp4) == pytest.approx(4.5, abs=1e-4)
 
 
+def test_modules_are_left_out_under_the_names_that_checkpoints_use():
+    text = {name: value for name, value in M3.items() if name not in ("architectures", "model_type")}
+    ignored = [
+        "lm_head",
+        "language_model.model.layers.3.block_sparse_moe.shared_experts*",
+        "language_model.model.layers.0.mlp.up_proj",
+        "language_model.model.layers.4.self_attn.index_q_proj",
+    ]
+    nvfp4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16, "ignore": ignored}
+    config = {"model_type": "minimax_m3_vl", "text_config": text, "quantization_config": nvfp4}
+    held = {p.group: p for p in read_quantization(config).stored(ModelGeometry.from_config(config)).parts}
+    assert held["shared_experts"].parameters - held["shared_experts"].quantized == 3 * 6144 * 3072
+    assert held["mlp"].parameters - held["mlp"].quantized == 6144 * 12288
+    norms = 57 * 2 * 128
+    assert held["indexer"].parameters - held["indexer"].quantized - norms == 6144 * 512
+    assert held["lm_head"].quantized == 0
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

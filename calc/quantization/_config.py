@@ -15,6 +15,13 @@ from calc.quantization._schemes import Scheme, Stored, stored
 
 _MOST_PATTERNS, _LONGEST_PATTERN, _MOST_EXPRESSIONS, _MOST_REPEATS = 100_000, 200, 100, 3
 _NO_EXPERT = r"re:(?!.*\.experts\.)"  # whatever is no routed expert
+# Names of checkpoints, and what the same modules are called here
+_RENAMED = {
+    "language_model.": "",
+    "block_sparse_moe": "mlp",
+    "index_q_proj": "indexer.q_proj",
+    "index_k_proj": "indexer.k_proj",
+}
 _SAFE_PATTERN = re.compile(r"(\\[.d]|[\w.,:|$^()\[\]+*?-])*")
 
 
@@ -144,7 +151,9 @@ def _patterns(f: Fields, *names: str) -> tuple[str, ...] | None:
             )
     if sum(pattern.startswith("re:") for pattern in value) > _MOST_EXPRESSIONS:
         raise f.error(f"{names[0]} has more than {_MOST_EXPRESSIONS} expressions: list the modules by name")
-    return tuple(value)
+    for theirs, ours in _RENAMED.items():
+        value = [pattern.replace(theirs, ours) for pattern in value]
+    return tuple(filter(None, value))
 
 
 def _tame(expression: str) -> bool:

@@ -348,6 +348,7 @@ def matrices(model: ModelGeometry) -> tuple[Matrix, ...]:
 
 
 def _halves(model: ModelGeometry, site: Site) -> tuple[str, ...]:
-    """A mixture's gate and up projections are two tensors in every published file but gpt-oss's."""
+    """A mixture's gate and up projections are two tensors in every published file but gpt-oss's; so are all of M3's."""
     fused = site.name == "experts.gate_up_proj" and model.architecture != "gpt_oss"
+    fused |= site.name == "gate_up_proj" and model.architecture.startswith("minimax_m3")
     return ("gate", "up") if fused else ("",)
