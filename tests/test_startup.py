@@ -529,10 +529,12 @@ def shown(**changed) -> dict[str, str]:
 def test_the_panel_by_hand():
     weights = 2 * count(load("llama-3.1-70b")).total
     moving = 2 * weights / 2.5e9 + weights / 8 / 64e9
-    assert shown()["The start"] == f"{80 + 85 + 60 + 10 + moving:.4g} s"
+    assert shown()["The start"] == f"{80 + 85 + 60 + 15 + moving:.4g} s"
     assert shown()["Storage that a minute would take"] == "no rate is enough"
+    assert shown()["Halve this first, and gain"] == f"the time of storage, {weights / 2.5e9:.4g} s"
+    assert shown(storage_gb=100)["Halve this first, and gain"] == "compilation, 42.5 s"
     quick = shown(setup_s=10, compile_s=5, capture_s=5)
-    left = 60 - 10 - 5 - 5 - 10 - weights / 8 / 64e9
+    left = 60 - 10 - 5 - 5 - 15 - weights / 8 / 64e9
     assert quick["Storage that a minute would take"] == f"{2 * weights / left / 1e9:.4g} GB/s"
     beside = shown(order="side by side", storage_gb=5)
     assert beside["What the weights add to it"] == "nothing"
