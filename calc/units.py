@@ -366,7 +366,8 @@ def plain(function: str, name: str, value: Any, declared: str) -> Any:
     Raises
     ------
     CalcError
-        If it is not a finite number of at least 0 in that dimension (`UnitError` for a wrong unit).
+        If it is not a finite number of at least 0 in that dimension, or beyond any quantity meant (`UnitError` for a
+        wrong unit).
 
     Examples
     --------
@@ -380,10 +381,10 @@ def plain(function: str, name: str, value: Any, declared: str) -> Any:
     dimension, _, positive = declared.partition(">")
     kind = "a whole number" if dimension == "count" else f"a number{' in ' + dimension if dimension else ''}"
     wanted = f"{kind} {'above 0' if positive else 'of at least 0'}"
+    largest = _LARGEST_COUNT if dimension == "count" else _LARGEST
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
-        largest = _LARGEST_COUNT if dimension == "count" else _LARGEST
         fits = (value < largest) & (value > 0 if positive else value >= 0)
         if dimension == "count":
             fits = fits & (value % 1 == 0)
@@ -391,8 +392,17 @@ def plain(function: str, name: str, value: Any, declared: str) -> Any:
     except TypeError:
         fits = False
     if not fits:
-        raise CalcError(f"{function}: {name} is {_shown(value)}, wanted {wanted}")
+        raise CalcError(f"{function}: {name} is {_shown(value)}, wanted {wanted}{_limit(value, largest)}")
     return value
+
+
+def _limit(value: Any, largest: int) -> str:
+    """What to say of a number that is refused because it is too large; nothing of any other."""
+    try:
+        over = value >= largest
+    except TypeError:
+        return ""
+    return f" and below {largest:.3g}" if (over.any() if hasattr(over, "any") else over) else ""
 
 
 def _shown(value: Any) -> str:

@@ -623,6 +623,15 @@ def test_panel_with_slots_for_all_and_with_slots_too_narrow():
     assert not refused["ok"] and "3 ranks" in refused["error"]
 
 
+@pytest.mark.parametrize("name", ["rank", "slots", "slot_rank", "waiting"])
+@pytest.mark.parametrize("bad", [0, 1.5])
+def test_panel_refuses_in_the_words_of_its_labels(name, bad):
+    labels = json.dumps({key: f"The {key}" for key in INPUTS})
+    answer = json.loads(render("calc.adapters:multi_lora_panel", json.dumps(INPUTS | {name: bad}), labels))
+    assert answer["error"] == f"“The {name}” is {bad}, wanted a whole number above 0"
+    assert answer["inputs"] == [name]
+
+
 def test_a_steep_popularity_is_simulated_although_its_resident_set_never_fills():
     popularity = adapters.zipf(adapters=1000, exponent=8)
     hits = adapters.simulated_hit_ratio(popularity, slots=200, requests=2000)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from calc import capacity, kv_cache, parameters
 from calc.capacity import Arrival, Promises, read_log, reconcile, serve
 from calc.models import FixedState, FullAttention, Layer, ModelGeometry, StatePart, WindowAttention, catalogue, load
+from calc.panel import render
 from calc.parallel import Parallel, split_layers, weights_on_rank
 from calc.scheduling import Request, Scheduler, SchedulerConfig
 from calc.sources import load_json
@@ -608,19 +609,29 @@ def test_a_longest_sequence_of_nothing_is_refused():
         read_log("GPU KV cache size: 64 tokens\nMaximum concurrency for 0 tokens per request: 1.00x")
 
 
+PANEL = {
+    **{"model": "llama-3.1-70b", "accelerator": "l40s", "tensor": 2, "pipeline": 2, "percent": 92, "weights": "bf16"},
+    **{"element": "bf16", "workspace_gib": 1, "sequences": 1024, "prompt": 2048, "output": 1024},
+}
+
+
 @pytest.mark.parametrize(("prompt", "output", "says"), [(131_072, 1, "Not one"), (65_536, 32_768, "none are sure")])
 def test_the_panel_says_when_nothing_fits(prompt, output, says):
-    panel = capacity.capacity_panel(
-        model="llama-3.1-70b",
-        accelerator="l40s",
-        tensor=2,
-        pipeline=2,
-        percent=92,
-        weights="bf16",
-        element="bf16",
-        workspace_gib=1,
-        sequences=1024,
-        prompt=prompt,
-        output=output,
-    )
-    assert says in panel.meaning
+    assert says in capacity.capacity_panel(**PANEL | {"prompt": prompt, "output": output}).meaning
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"percent": 0}, "“Percent” is 0, wanted above 0 and at most 100"),
+        ({"percent": 101}, "“Percent” is 101, wanted above 0 and at most 100"),
+        ({"weights": "fp7"}, "“Weights” is 'fp7', wanted one of bf16, fp8, int4"),
+        ({"sequences": 1.5}, "“Sequences” is 1.5, wanted a whole number of at least 0"),
+        ({"prompt": 0}, "“Prompt” is 0, wanted a whole number above 0"),
+        ({"output": 0}, "“Output” is 0, wanted a whole number above 0"),
+    ],
+)
+def test_the_panel_refuses_in_the_words_of_its_labels(changes, error):
+    labels = json.dumps({name: name.capitalize() for name in PANEL})
+    answer = json.loads(render("calc.capacity:capacity_panel", json.dumps(PANEL | changes), labels))
+    assert (answer["error"], answer["inputs"]) == (error, list(changes))

@@ -18,6 +18,7 @@ from calc.units import (
     format_percent,
     format_seconds,
     parse,
+    plain,
     registry,
     significant,
 )
@@ -128,6 +129,21 @@ def test_formula_takes_quantities_of_a_foreign_registry():
 def test_formula_refuses_what_is_not_a_quantity(bad):
     with pytest.raises(CalcError, match="total: size is .*wanted a number in byte of at least 0"):
         total(count=1, size=bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "declared", "says"),
+    [
+        (1e300, "", "x is 1e+300, wanted a number of at least 0 and below 1.33e+36"),
+        (2**53, "count", "x is 9007199254740992, wanted a whole number of at least 0 and below 9.01e+15"),
+        (10**400, "count>0", "a number of more than 40 digits, wanted a whole number above 0 and below 9.01e+15"),
+        (1.5, "count", "x is 1.5, wanted a whole number of at least 0"),
+    ],
+)
+def test_a_number_too_large_is_told_the_limit(bad, declared, says):
+    with pytest.raises(CalcError) as refused:
+        plain("f", "x", bad, declared)
+    assert str(refused.value).endswith(says)
 
 
 def test_formula_names_the_wrong_unit():

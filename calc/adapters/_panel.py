@@ -11,7 +11,7 @@ from calc.kv_cache import layout, positions_that_fit
 from calc.models import load
 from calc.panel import Panel, Row
 from calc.parameters import count
-from calc.units import format_bytes, format_count, format_percent, format_seconds, significant
+from calc.units import format_bytes, format_count, format_percent, format_seconds, plain, significant
 from calc.working import working
 
 
@@ -58,6 +58,8 @@ def multi_lora_panel(
     CalcError
         If the inputs are impossible together.
     """
+    for name, value in (("rank", rank), ("slots", slots), ("slot_rank", slot_rank), ("waiting", waiting)):
+        plain("multi_lora_panel", name, value, "count>0")
     geometry = load(model)
     one = adapter(geometry, rank=rank, targets=targets)
     slot = reserve(geometry, slots=slots, rank=slot_rank, ranks=ranks)

@@ -8,7 +8,7 @@ from calc.capacity._plan import plan
 from calc.models import load
 from calc.panel import Panel, Row
 from calc.parallel import Parallel
-from calc.units import UNITS, counted, format_bytes, format_count, format_percent
+from calc.units import UNITS, CalcError, counted, format_bytes, format_count, format_percent, plain
 from calc.working import working
 
 WEIGHTS = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5}  # bytes per parameter, without scales
@@ -58,6 +58,13 @@ def capacity_panel(
     CalcError
         If the inputs are impossible together.
     """
+    if not 0 < percent <= 100:
+        raise CalcError(f"percent is {percent:g}, wanted above 0 and at most 100")
+    if weights not in WEIGHTS:
+        raise CalcError(f"weights is {weights!r:.40}, wanted one of {', '.join(WEIGHTS)}")
+    plain("capacity_panel", "sequences", sequences, "count")
+    for name, value in (("prompt", prompt), ("output", output)):
+        plain("capacity_panel", name, value, "count>0")
     geometry, chip = load(model), hardware.accelerator(accelerator)
     total = (chip.visible_bytes or chip.memory_bytes).value
     parallel = Parallel(tensor=tensor, pipeline=pipeline)
