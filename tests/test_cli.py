@@ -241,6 +241,32 @@ def test_an_unreadable_file_is_refused(run, tmp_path):
 # --- explain-log -----------------------------------------------------------------------------------------------
 
 
+def test_a_log_is_held_against_the_checkpoint_s_own_types(run, tmp_path):
+    """The weights and the cache of an FP8 checkpoint are one byte each, without a word on the command line."""
+    from calc.sources import load_json
+
+    config, log = tmp_path / "config.json", tmp_path / "log"
+    quantized = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "ignore": ["lm_head"]}
+    stated = load_json("models", "llama-3.1-70b.json")["config"] | {"quantization_config": quantized}
+    config.write_text(json.dumps(stated))
+    sized = json.loads(run("size", "--config", config, "--tp", "8", "--json")[1])
+    cut = f"{sized['weights']['per_rank_bytes'][0] / 2**30:.2f} GiB"
+    log.write_text(
+        f"Model loading took {cut} memory and 1 seconds\nAvailable KV cache memory: 50.00 GiB\n"
+        "GPU KV cache size: 2,621,440 tokens\nMaximum concurrency for 8,192 tokens per request: 320.00x"
+    )
+    for more in ([], ["--cache", "auto"], ["--cache", "fp8", "--weights", "fp8"]):
+        code, out, _ = run("explain-log", log, "--config", config, "--tp", "8", "--json", *more)
+        verdicts = {check["name"]: check["verdict"] for check in json.loads(out)["checks"]}
+        assert code == 0 and "differs" not in verdicts.values()
+        assert verdicts["weights"] == verdicts["bytes per token"] == verdicts["cache size, tokens"] == "agrees"
+    _, out, _ = run("explain-log", log, "--config", config, "--tp", "8", "--cache", "bf16")
+    assert "differs" in out
+    for option, value in (("--memory-fraction", "5"), ("--weight-bytes", "0"), ("--weight-bytes", "-1")):
+        refused(run("explain-log", log, option, value), "memory_fraction" if option[2] == "m" else "weight")
+    refused(run("explain-log", log, "--cache", "zzz"), "unknown cache element type")
+
+
 def test_a_log_is_explained(run, tmp_path):
     path = tmp_path / "start.log"
     path.write_text(LOG)

@@ -20,7 +20,7 @@ from calc.hardware import accelerator, accelerators
 from calc.kv_cache import ELEMENTS
 from calc.models import ConfigError, ModelGeometry, UnsupportedArchitecture, catalogue, load
 from calc.parallel import Parallel, weights_on_rank
-from calc.sources import KINDS
+from calc.sources import KINDS, load_json
 from calc.units import CalcError
 from calc.worksheet import MEANINGS, STEPS, explain_log, link_of, size, weight_types
 
@@ -606,6 +606,147 @@ def test_a_log_is_explained_line_by_line():
     assert checked.bytes_per_token == pytest.approx(131072, rel=0.001)
     assert json.loads(checked.to_json())["lines"][0]["name"] == "weights"
     assert "<script" not in explain_log(LOG + "\n<script>alert(1)</script>")._repr_html_()
+
+
+# Two of the recorded starts: their block is enlarged to what the log says
+HYBRIDS = {
+    "nemotronh_default": {
+        "architectures": ["NemotronHForCausalLM"],
+        "model_type": "nemotron_h",
+        "vocab_size": 1024,
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "num_hidden_layers": 8,
+        "hybrid_override_pattern": "M-M*M-M*",
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "attention_head_dim": 64,
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 64,
+        "ssm_state_size": 64,
+        "n_groups": 2,
+        "conv_kernel": 4,
+        "expand": 2,
+        "chunk_size": 64,
+        "max_position_embeddings": 32768,
+        "mlp_hidden_act": "relu2",
+        "tie_word_embeddings": False,
+        "use_bias": False,
+        "mlp_bias": False,
+        "attention_bias": False,
+        "use_conv_bias": True,
+        "torch_dtype": "bfloat16",
+    },
+    "qwen35_default": {
+        "architectures": ["Qwen3_5ForCausalLM"],
+        "model_type": "qwen3_5_text",
+        "vocab_size": 1024,
+        "hidden_size": 256,
+        "intermediate_size": 512,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 64,
+        "linear_value_head_dim": 64,
+        "linear_conv_kernel_dim": 4,
+        "full_attention_interval": 4,
+        "max_position_embeddings": 32768,
+        "tie_word_embeddings": False,
+        "attn_output_gate": True,
+        "torch_dtype": "bfloat16",
+    },
+}
+STARTS = {s["id"]: s for s in load_json("measured", "vllm_0.32.0_startup.json")["starts"]}
+
+
+def verdicts(report):
+    return {c.name: c.verdict for c in report.checks}
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_the_block_that_a_log_says_was_enlarged_is_the_one_that_counts(name):
+    start = STARTS[name]
+    memory = f"Available KV cache memory: {start['memory_bytes'] / GIB:.2f} GiB"
+    report = explain_log("\n".join([memory, *start["log"]]), model=HYBRIDS[name])
+    assert verdicts(report)["enlarged block"] == verdicts(report)["padding of states"] == "agrees"
+    assert verdicts(report)["cache size, tokens"] == "agrees"
+    assert "differs" not in verdicts(report).values()
+    wrong = "\n".join([memory, *start["log"]]).replace(f"to {start['block_size']} tokens", "to 640 tokens")
+    assert verdicts(explain_log(wrong, model=HYBRIDS[name]))["enlarged block"] == "differs"
+    off = explain_log("\n".join([memory, "enable_prefix_caching=False", *start["log"]]), model=HYBRIDS[name])
+    assert verdicts(off)["cache size, tokens"] == "differs"  # it was on
+
+
+@pytest.mark.parametrize("name", ["gptoss_b32", "gptoss_b128"])
+def test_a_log_says_or_shows_how_many_steps_are_in_flight(name):
+    start, small = STARTS[name], {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
+    config = small | {
+        "architectures": ["GptOssForCausalLM"],
+        "model_type": "gpt_oss",
+        "vocab_size": 1024,
+        "hidden_size": 128,
+        "intermediate_size": 128,
+        "num_hidden_layers": 6,
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "sliding_window": 128,
+        "layer_types": ["sliding_attention", "full_attention"] * 3,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+    }
+    blocks = f"CPU blocks: {start['num_blocks']}".replace("CPU", "GPU")
+    text = "\n".join([blocks, f"max_num_batched_tokens={start['in_flight_tokens']}", *start["log"]])
+    shown = explain_log(text, model=config, block_tokens=start["block_size"])
+    check = next(c for c in shown.checks if c.name == "cache size, tokens")
+    assert check.verdict == "agrees" and "scheduling is not asynchronous" in check.note
+    for chosen, said, verdict in ((True, "", "differs"), (None, "enabled", "differs"), (None, "disabled", "agrees")):
+        told = text + (f"\nAsynchronous scheduling is {said}." if said else "")
+        report = explain_log(told, model=config, block_tokens=start["block_size"], asynchronous=chosen)
+        assert verdicts(report)["cache size, tokens"] == verdict
+    apart = "\n".join([blocks, *start["log"]])
+    told = {"block_tokens": start["block_size"], "batched_tokens": start["in_flight_tokens"]}
+    assert verdicts(explain_log(apart, model=config, **told))["cache size, tokens"] == "agrees"
+
+
+@pytest.mark.parametrize(
+    ("slug", "cut"),
+    [
+        ("gpt-oss-120b", {"pipeline": 4}),
+        ("gpt-oss-20b", {"tensor": 2, "pipeline": 2, "expert_parallel": True}),
+        ("deepseek-v3", {"tensor": 8}),
+        ("mixtral-8x7b", {"tensor": 2, "weights": "int4"}),
+    ],
+)
+def test_a_log_s_weights_are_held_against_those_of_the_worksheet(slug, cut):
+    report = size(slug, accelerator="b300-sxm", **cut)
+    for rank, held in enumerate(report["weights.per_rank_bytes"]):
+        stage, turn = divmod(rank, cut.get("tensor", 1))
+        took = f"(Worker_PP{stage}_TP{turn} pid=1) Model loading took {held / GIB:.2f} GiB memory and 1 seconds"
+        found = explain_log(took + "\nGPU KV cache size: 1,000 tokens", model=slug, **cut)
+        check = next(c for c in found.checks if c.name == "weights")
+        assert check.verdict == "agrees", check
+        assert abs(float(check.computed.split()[0]) - held / GIB) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"memory_fraction": 5}, "memory_fraction is 5"),
+        ({"weight_element_bytes": -1}, "weight_element_bytes"),
+        ({"weight_element_bytes": 0}, "weight_element_bytes"),
+        ({"cache": "zzz"}, "unknown cache element type 'zzz'"),
+        ({"block_tokens": 0}, "block_tokens is 0"),
+        ({"batched_tokens": -1}, "batched_tokens is -1"),
+    ],
+)
+@pytest.mark.parametrize("model", [None, "llama-3.1-8b"])
+def test_what_cannot_be_is_refused_with_a_model_and_without(change, says, model):
+    with pytest.raises(CalcError, match=re.escape(says)):
+        explain_log(LOG, model=model, **change)
 
 
 def test_every_number_that_the_reader_of_logs_knows_has_a_meaning():

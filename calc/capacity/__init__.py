@@ -27,7 +27,7 @@ from calc.capacity._log import Fact, StartupLog, read_log
 from calc.capacity._panel import capacity_panel
 from calc.capacity._plan import NoRoom, Plan, RankBudget, plan
 from calc.capacity._pool import Group, Pool, Printed, pool, printed
-from calc.capacity._reconcile import Check, Reconciliation, log_element, reconcile
+from calc.capacity._reconcile import Check, Reconciliation, log_element, reconcile, stated_cut
 
 __all__ = [
     "Arrival",
@@ -62,6 +62,7 @@ __all__ = [
     "reconcile",
     "remainder_pool_bytes",
     "serve",
+    "stated_cut",
     "static_pool_bytes",
     "stranded_bytes",
     "tensor_bytes",

@@ -51,10 +51,14 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("block_tokens", r"Setting attention block size to " + _N + r" tokens"),
     ("padded", r"Padding mamba page size by " + _N + r"%"),
     ("padding_layers", r"Add " + _N + r" padding layers"),
-    ("tensor", r"tensor_parallel_size[=:] ?(\d{1,4})"),
-    ("pipeline", r"pipeline_parallel_size[=:] ?(\d{1,4})"),
-    ("batched", r"max_num_batched_tokens[=:] ?" + _N + r"(?!\w)"),
+    ("tensor", r"tensor_parallel_size'?[=:] ?(\d{1,4})"),
+    ("pipeline", r"pipeline_parallel_size'?[=:] ?(\d{1,4})"),
+    ("batched", r"max_num_batched_tokens'?[=:] ?" + _N + r"(?!\w)"),
+    ("asynchronous", r"Asynchronous scheduling is (enabled|disabled)"),
+    ("asynchronous", r"async_scheduling'?[=:] ?(True|False)"),
+    ("prefix_caching", r"enable_prefix_caching'?[=:] ?(True|False)"),
 )
+_WORDS = {"enabled": "1", "True": "1", "disabled": "0", "False": "0"}
 _COMPILED = tuple((name, re.compile(pattern)) for name, pattern in PATTERNS)
 BYTES = {
     "total",
@@ -80,7 +84,7 @@ class Fact:
     name : str
         What it is: a first entry of `PATTERNS`.
     value : float
-        In bytes, tokens, blocks or requests.
+        In bytes, tokens, blocks or requests; 1 or 0 for what is on or off.
     half_step : float
         Half of its last printed digit, in the same unit: what rounding may hide.
     line : int
@@ -188,7 +192,7 @@ def _facts(line: str, number: int) -> Iterator[Fact]:
 
 
 def _fact(name: str, digits: str, line: int, worker: str) -> Fact:
-    plain = digits.replace(",", "")
+    plain = _WORDS.get(digits, digits).replace(",", "")
     decimals = len(plain.partition(".")[2])
     value = float(plain) if decimals else int(plain)
     scale = UNITS["GiB"].factor if name in BYTES else 1

@@ -91,6 +91,7 @@ def reconcile(
     weight_bytes: Mapping[int, float] | None = None,
     block_tokens: int = 16,
     in_flight: int | None = None,
+    batched_tokens: int | None = None,
     asynchronous: bool | None = None,
     prefix_caching: bool | None = None,
     total_bytes: float | None = None,
@@ -115,8 +116,10 @@ def reconcile(
     block_tokens : int
         Positions in a block; where the log says that recurrent layers enlarged it, the log's number counts.
     in_flight : int, optional
-        Tokens scheduled and not yet settled, for models with windows; None takes the log's
-        ``max_num_batched_tokens`` as many times as `asynchronous` says, or 0.
+        Tokens scheduled and not yet settled, for models with windows; None takes `batched_tokens` as many times as
+        `asynchronous` says.
+    batched_tokens : int, optional
+        ``max_num_batched_tokens``, where the log doesn't print it; without either, nothing is in flight.
     asynchronous : bool, optional
         Whether the engine schedules a step while another runs, so that twice as many tokens are in flight; None takes
         what the log says, else what its cache size agrees with.
@@ -152,7 +155,7 @@ def reconcile(
     """
     if parallel is None:
         parallel = stated_cut(log)
-    flights = _flights(log, asynchronous) if in_flight is None else (in_flight,)
+    flights = _flights(log, batched_tokens, asynchronous) if in_flight is None else (in_flight,)
     if prefix_caching is None:
         said = log.get("prefix_caching")
         prefix_caching = said is None or said.value == 1
@@ -194,15 +197,16 @@ def stated_cut(log: StartupLog) -> Parallel:
     return Parallel(tensor=_size(log, "tensor"), pipeline=_size(log, "pipeline"))
 
 
-def _flights(log: StartupLog, asynchronous: bool | None) -> tuple[int, ...]:
+def _flights(log: StartupLog, batched: int | None, asynchronous: bool | None) -> tuple[int, ...]:
     """Tokens that may be in flight: two steps of them where scheduling is asynchronous, which not every log says."""
-    batched, said = log.get("batched"), log.get("asynchronous")
-    if not batched:
+    printed, said = log.get("batched"), log.get("asynchronous")
+    most = int(printed.value) if printed else batched
+    if not most:
         return (0,)
     if asynchronous is None and said is not None:
         asynchronous = said.value == 1
     steps = (2, 1) if asynchronous is None else (2,) if asynchronous else (1,)
-    return tuple(n * int(batched.value) for n in steps)
+    return tuple(n * most for n in steps)
 
 
 def _size(log: StartupLog, name: str) -> int:
@@ -253,7 +257,7 @@ def _weights(log: StartupLog, ranks: Mapping[int, float], parallel: Parallel) ->
 
 
 def _enlarged(log: StartupLog, model: ModelGeometry, element: str, parallel: Parallel, layout: Pool) -> Iterator[Check]:
-    """The block that recurrent layers enlarge: the least multiple of the kernel's that a state fits, and its padding."""
+    """The block that recurrent layers enlarge, the least multiple of the kernel's that a state fits; its padding."""
     printed, padded = log.get("block_tokens"), log.get("padded")
     kinds = kv_cache.layout(model, element=element, ranks=parallel.tensor).kinds
     state = max((k.fixed_bytes for k in kinds if k.kind == "state"), default=0)
@@ -264,7 +268,7 @@ def _enlarged(log: StartupLog, model: ModelGeometry, element: str, parallel: Par
     multiples = [m for m in (2**n for n in range(4, 14)) if tokens % m == 0]  # kernels know powers of two
     fits = [m for m in multiples if hybrid_block_tokens(**sizes, multiple=m) == tokens]
     value = tokens if fits else hybrid_block_tokens(**sizes, multiple=16)
-    note = f"the least multiple of {format_count(fits[-1] if fits else 16)} positions in which a state of "
+    note = f"the least multiple of {format_count(fits[0] if fits else 16)} positions in which a state of "
     note += f"{format_bytes(state)} fits"
     verdict = AGREES if fits else DIFFERS
     texts = f"{format_count(tokens)} tokens", f"{format_count(value)} tokens"
@@ -327,7 +331,7 @@ def _cache(
 ) -> float | None:
     """Blocks, tokens, bytes per token and concurrency."""
     available, blocks, tokens = log.get("available"), log.get("blocks"), log.get("tokens")
-    length, times, batched = log.get("length"), log.get("concurrency"), log.get("batched")
+    length, times = log.get("length"), log.get("concurrency")
     flights = tuple(flights)
     charged = {f: layout.request_blocks(length=int(length.value), in_flight=f) for f in flights} if length else {}
     least = most = None
@@ -342,7 +346,7 @@ def _cache(
         flight = next((f for f, check in tries.items() if check.verdict == AGREES), flights[0])
         note = tries[flight].note
         if len(set(charged.values())) > 1 and tries[flight].verdict == AGREES:
-            steps = "two steps, so scheduling is" if flight > batched.value else "one step, so scheduling is not"
+            steps = "two steps, so scheduling is" if flight == flights[0] else "one step, so scheduling is not"
             note += f"; it agrees with the tokens of {steps} asynchronous"
         checks.append(replace(tries[flight], note=note))
     else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calc import hardware, worksheet
-from calc.models import ModelGeometry, catalogue, load
+from calc.models import catalogue, load
 from calc.units import (
     CalcError,
     format_bytes,
@@ -85,23 +85,24 @@ def _working(report: Report) -> str:
 
 def _explain(chosen: Namespace) -> str:
     text = _read(chosen.file, "a start-up log").decode("utf-8", errors="replace")
-    model = None
-    if chosen.model is not None:
-        model = load(chosen.model)
-    elif chosen.config is not None:
-        model = ModelGeometry.from_config(_config(chosen))
     total = None
     if chosen.accelerator is not None:
         chip = hardware.accelerator(chosen.accelerator)
         total = (chip.visible_bytes or chip.memory_bytes).value
     report = worksheet.explain_log(
         text,
-        model=model,
+        model=None if chosen.model is None and chosen.config is None else _config(chosen),
         tensor=chosen.tensor,
         pipeline=chosen.pipeline,
+        expert_parallel=chosen.expert_parallel,
+        weights=chosen.weights,
         cache=chosen.cache,
         weight_element_bytes=chosen.weight_bytes,
+        quantization_file=None if chosen.quantization_file is None else Path(chosen.quantization_file),
         block_tokens=chosen.block_tokens,
+        batched_tokens=chosen.batched_tokens,
+        asynchronous=chosen.asynchronous,
+        prefix_caching=chosen.prefix_caching,
         total_bytes=total,
         memory_fraction=chosen.memory_fraction,
     )

@@ -208,9 +208,32 @@ def _explain(commands: Any) -> None:
         metavar="SHARE",
         help="where the log doesn't print it",
     )
-    add("--cache", "--kv-cache-dtype", dest="cache", default="bf16", metavar="TYPE", help="type of the cache")
-    add("--weight-bytes", type=share, default=2.0, metavar="BYTES", help="bytes per parameter (2)")
+    add("--quantization", dest="quantization_file", metavar="FILE", help="an hf_quant_config.json that lies elsewhere")
+    add("--ep", "--enable-expert-parallel", dest="expert_parallel", action="store_true", help="whole experts on a rank")
+    add("--weights", default="auto", metavar="TYPE", help="type of the weights; default: what the checkpoint says")
+    add(
+        "--cache",
+        "--kv-cache-dtype",
+        dest="cache",
+        default="auto",
+        metavar="TYPE",
+        help="type of the cache; default: what the checkpoint says",
+    )
+    add("--weight-bytes", type=share, metavar="BYTES", help="bytes of every parameter alike, in place of --weights")
     add("--block-tokens", "--block-size", type=whole, default=16, metavar="N", help="positions in a block")
+    add(
+        "--batched-tokens",
+        "--max-num-batched-tokens",
+        type=whole,
+        metavar="N",
+        help="most tokens in a step, where the log doesn't print it",
+    )
+    for option, name, what in (
+        ("--async-scheduling", "asynchronous", "whether two steps are in flight"),
+        ("--prefix-caching", "prefix_caching", "whether prefixes are cached"),
+    ):
+        help_ = f"{what}; default: what the log says or agrees with"
+        add(option, dest=name, action=argparse.BooleanOptionalAction, help=help_)
     add("--json", action="store_true", help="as JSON")
 
 

@@ -18,7 +18,7 @@ from calc.quantization import Quantization, Scheme
 from calc.units import CalcError, plain
 
 AUTO = "auto"
-MOST_GPUS, MOST_SEQUENCES = 4096, 2**20
+MOST_GPUS, MOST_SEQUENCES, MOST_TOKENS = 4096, 2**20, 2**24
 ALIASES = {"fp16": "bf16", "fp8": "fp8-channel", "int8": "int8-channel", "int4": "int4-g128"}
 SIBLING = "hf_quant_config.json"
 
@@ -155,17 +155,39 @@ def _siblings(path: Path | None) -> tuple[Path, ...]:
     return (own, path.with_name(SIBLING)) if path.name == "config.json" else (own,)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HowStored:
+    """How weights and cache are stored, and who said so. Made by `how_stored`."""
+
+    found: Quantization | None
+    found_in: str
+    scheme: Scheme
+    kept: tuple[str, ...]
+    cache: str
+    cache_why: str
+
+
+def how_stored(
+    model: ModelGeometry, data: dict[str, Any], path: Path | None, weights: Any, cache: Any, quantization_file: Any
+) -> HowStored:
+    """What the checkpoint's files say of its weights and its cache, and what was chosen in their place."""
+    found, found_in = read_scheme(data, path, quantization_file)
+    scheme, kept = _scheme(weights, found)
+    cache, why = _cache(cache, found, model)
+    return HowStored(found=found, found_in=found_in, scheme=scheme, kept=kept, cache=cache, cache_why=why)
+
+
 def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
     """Check all choices and look up what they name."""
     model, data, path = read_model(config, given.pop("name"))
     chip = hardware.accelerator(accelerator)
     for name, most in (("tensor", MOST_GPUS), ("pipeline", MOST_GPUS), ("context", 2**40), ("output", 2**40)):
-        _count(name, given[name], most)
-    for name, most in (("concurrency", MOST_SEQUENCES), ("block_tokens", 2**16), ("batched_tokens", 2**24)):
-        _count(name, given[name], most)
+        whole_number(name, given[name], most)
+    for name, most in (("concurrency", MOST_SEQUENCES), ("block_tokens", MOST_TOKENS), ("batched_tokens", MOST_TOKENS)):
+        whole_number(name, given[name], most)
     for name, most in (("lora_rank", 2**12), ("draft_tokens", 2**10)):
-        _count(name, given[name], most)
-    _count("lora_slots", given["lora_slots"], 2**12, least=0)
+        whole_number(name, given[name], most)
+    whole_number("lora_slots", given["lora_slots"], 2**12, least=0)
     for name in ("workspace_bytes", "graph_bytes", "communication_bytes", "draft_cost"):
         plain("size", name, given[name], "")
     for name in ("ttft_s", "tpot_s", "object_rate", "disk_rate", "host_rate"):
@@ -184,42 +206,47 @@ def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
     )
     count = given.pop("count")
     count = parallel.gpus if count is None else count
-    _count("count", count, MOST_GPUS)
+    whole_number("count", count, MOST_GPUS)
     if count < parallel.gpus:
         raise CalcError(f"count is {count}, but {parallel} needs {parallel.gpus} GPUs: give more, or cut less")
-    found, found_in = read_scheme(data, path, given.pop("quantization_file"))
     weights = given.pop("weights")
-    scheme, kept = _scheme(weights, found)
+    kept_as = how_stored(model, data, path, weights, given.pop("cache"), given.pop("quantization_file"))
     engine, fraction = given.pop("engine"), given.pop("memory_fraction")
     setting = capacity.memory_setting(engine)
     if fraction is None:
         fraction = setting.default if setting.default is not None else 0.9
-    elif not 0 < plain("size", "memory_fraction", fraction, "") <= 1:
-        raise CalcError(f"memory_fraction is {fraction!r:.40}, wanted above 0 and at most 1")
-    cache, why = _cache(given.pop("cache"), found, model)
+    else:
+        memory_share(fraction)
     return Choices(
         model=model,
         config=data,
         chip=chip,
         parallel=parallel,
         count=count,
-        found=found,
-        found_in=found_in,
+        found=kept_as.found,
+        found_in=kept_as.found_in,
         weights=weights,
-        scheme=scheme,
-        kept=kept,
-        multiplies=_arithmetic(given.pop("arithmetic"), scheme, chip),
-        cache=cache,
-        cache_why=why,
+        scheme=kept_as.scheme,
+        kept=kept_as.kept,
+        multiplies=_arithmetic(given.pop("arithmetic"), kept_as.scheme, chip),
+        cache=kept_as.cache,
+        cache_why=kept_as.cache_why,
         engine=engine,
         fraction=fraction,
         given=given,
     )
 
 
-def _count(name: str, value: Any, most: int, least: int = 1) -> None:
+def whole_number(name: str, value: Any, most: int, least: int = 1) -> None:
+    """Refuse what is no count in its range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise CalcError(f"{name} is {value!r:.40}, wanted a whole number from {least:,} to {most:,}")
+
+
+def memory_share(value: Any) -> None:
+    """Refuse what is no share of a memory."""
+    if not 0 < plain("size", "memory_fraction", value, "") <= 1:
+        raise CalcError(f"memory_fraction is {value!r:.40}, wanted above 0 and at most 1")
 
 
 def _scheme(weights: Any, found: Quantization | None) -> tuple[Scheme, tuple[str, ...]]:

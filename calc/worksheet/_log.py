@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
+from os import PathLike
 from typing import Any
 
-from calc import capacity
+from calc import capacity, kv_cache
 from calc.capacity import Fact
 from calc.models import ModelGeometry
 from calc.parallel import Parallel
-from calc.units import counted, format_bytes, format_count, format_percent, significant
+from calc.units import counted, format_bytes, format_count, format_percent, plain, significant
+from calc.worksheet._choices import AUTO, MOST_TOKENS, HowStored, how_stored, memory_share, read_model, whole_number
 from calc.worksheet._lines import link_of
+from calc.worksheet._memory import rank_shares
 
 # What a log's numbers are: label, meaning, step. The names are those of `calc.capacity.read_log`.
 MEANINGS = {
@@ -53,6 +56,16 @@ MEANINGS = {
     "tensor": ("Tensor-parallel ranks", "GPUs that share every layer.", "capacity#step-7"),
     "pipeline": ("Pipeline stages", "Groups of layers, one after the other.", "capacity#step-7"),
     "batched": ("Most tokens in a step", "max_num_batched_tokens.", "capacity#step-3"),
+    "asynchronous": (
+        "Asynchronous scheduling",
+        "A step is scheduled while another runs: windows keep the tokens of two.",
+        "capacity#step-10",
+    ),
+    "prefix_caching": (
+        "Prefix caching",
+        "Blocks are kept for requests with the same beginning; recurrent layers hold more of them.",
+        "paged_attention#step-6",
+    ),
 }
 
 
@@ -145,12 +158,18 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def explain_log(
     text: str,
     *,
-    model: ModelGeometry | None = None,
+    model: ModelGeometry | str | PathLike[str] | dict[str, Any] | bytes | None = None,
     tensor: int | None = None,
     pipeline: int | None = None,
-    cache: str = "bf16",
-    weight_element_bytes: float = 2,
+    expert_parallel: bool = False,
+    weights: str = AUTO,
+    cache: str = AUTO,
+    weight_element_bytes: float | None = None,
+    quantization_file: str | PathLike[str] | dict[str, Any] | None = None,
     block_tokens: int = 16,
+    batched_tokens: int | None = None,
+    asynchronous: bool | None = None,
+    prefix_caching: bool | None = None,
     total_bytes: float | None = None,
     memory_fraction: float | None = None,
 ) -> LogReport:
@@ -160,16 +179,25 @@ def explain_log(
     ----------
     text : str
         The log, or its lines about memory.
-    model : ModelGeometry, optional
-        The model that was started; without one the numbers are only named.
+    model : str, path, dict, bytes or ModelGeometry, optional
+        The model that was started, as `size` takes it; without one the numbers are only named. A geometry alone says
+        nothing of quantization: "auto" then means 16 bits.
     tensor, pipeline : int, optional
         How it was cut; None takes what the log says, or 1.
-    cache : str
-        How the cache is stored: a key of `calc.kv_cache.ELEMENTS`.
-    weight_element_bytes : float
-        Bytes per parameter.
+    expert_parallel : bool
+        As for `size`.
+    weights, cache : str
+        As for `size`: "auto" is what the checkpoint's files say.
+    weight_element_bytes : float, optional
+        Bytes of every parameter alike, in place of `weights`.
+    quantization_file : path, dict, str or None
+        As for `size`.
     block_tokens : int
         Positions in a block.
+    batched_tokens : int, optional
+        Most tokens in a step, where the log doesn't print it: windows hold more with each.
+    asynchronous, prefix_caching : bool, optional
+        As for `calc.capacity.reconcile`: None takes what the log says.
     total_bytes, memory_fraction : float, optional
         The GPU's memory and the engine's share, where the log doesn't print them.
 
@@ -190,18 +218,33 @@ def explain_log(
     """
     log = capacity.read_log(text)
     lines = tuple(_line(fact) for fact in log.facts)
+    if cache != AUTO:
+        kv_cache.element_of(cache)
+    if memory_fraction is not None:
+        memory_share(memory_fraction)
+    if weight_element_bytes is not None:
+        weight_element_bytes = plain("explain_log", "weight_element_bytes", weight_element_bytes, ">0")
+    for name, value in {"block_tokens": block_tokens, "batched_tokens": batched_tokens}.items():
+        if value is not None:
+            whole_number(name, value, MOST_TOKENS)
     if model is None:
         return LogReport(lines=lines)
-    cut = None
+    cut = capacity.stated_cut(log)
     if tensor is not None or pipeline is not None:
         cut = Parallel(tensor=tensor or 1, pipeline=pipeline or 1)
+    cut = replace(cut, experts=expert_parallel)
+    geometry, data, path = (model, {}, None) if isinstance(model, ModelGeometry) else read_model(model)
+    stored = how_stored(geometry, data, path, weights, cache, quantization_file)
     found = capacity.reconcile(
         log,
-        model=model,
+        model=geometry,
         parallel=cut,
-        element=cache,
-        weight_element_bytes=weight_element_bytes,
+        element=stored.cache,
+        weight_bytes=_weight_bytes(geometry, cut, stored, weight_element_bytes),
         block_tokens=block_tokens,
+        batched_tokens=batched_tokens,
+        asynchronous=asynchronous,
+        prefix_caching=prefix_caching,
         total_bytes=total_bytes,
         fraction=memory_fraction,
     )
@@ -211,6 +254,12 @@ def explain_log(
         bytes_per_token=found.bytes_per_token,
         residual_bytes=found.residual_bytes,
     )
+
+
+def _weight_bytes(model: ModelGeometry, cut: Parallel, stored: HowStored, each: float | None) -> dict[int, float]:
+    """Bytes of the weights on every rank, those that the worksheet shows."""
+    shares = rank_shares(model, cut, stored.scheme, stored.kept)
+    return {rank: size if each is None else count * each for rank, (count, size) in enumerate(shares)}
 
 
 def _line(fact: Fact) -> LogLine:
@@ -234,6 +283,8 @@ def _text(fact: Fact) -> str:
         return f"{significant(fact.value)}%"
     if fact.name == "concurrency":
         return f"{significant(fact.value)}×"
+    if fact.name in ("asynchronous", "prefix_caching"):
+        return "on" if fact.value else "off"
     if fact.name in ("tokens", "length", "block_tokens", "batched"):
         return counted(fact.value, "token")
     if fact.name in ("blocks", "padding_layers", "tensor", "pipeline"):

@@ -10,9 +10,9 @@ from calc.adapters import EMBEDDINGS, buffered, reserve
 from calc.capacity import NoRoom, Plan
 from calc.kv_cache import CacheLayout
 from calc.models import ModelGeometry, RecurrentState
-from calc.parallel import weights_on_rank
+from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import ParameterCount
-from calc.quantization import Stored
+from calc.quantization import Scheme, Stored
 from calc.units import CalcError, counted, format_bytes, format_count
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
@@ -86,17 +86,9 @@ def work_out(c: Choices) -> Memory:
     """All numbers of memory, once."""
     model, parallel = c.model, c.parallel
     stages = [replace(model, layers=layers) for layers in parallel.stages(model)]
-    ranks = [(stage, turn) for stage in range(parallel.pipeline) for turn in range(parallel.tensor)]
-    shares: dict[tuple[int, int], tuple[int, float]] = {}
-    for stage, turn in ranks:
-        place = (stage, turn if parallel.experts else 0)
-        if place not in shares:
-            where = {"stage": stage, "expert_rank": place[1]}
-            held = quantization.rank_bytes(model, parallel, c.scheme, keeps=c.kept, **where)
-            shares[place] = weights_on_rank(model, parallel, **where).total, sum(held.values())
-    held = [shares[stage, turn if parallel.experts else 0] for stage, turn in ranks]
+    held = rank_shares(model, parallel, c.scheme, c.kept)
     lora, lora_why = _reserved(c, stages)
-    taken = {i: lora[stage] for i, (stage, _) in enumerate(ranks)} if lora else {}
+    taken = {rank: lora[rank // parallel.tensor] for rank in range(len(held))} if lora else {}
     total = (c.chip.visible_bytes or c.chip.memory_bytes).value
     logits = capacity.tensor_bytes(rows=c.concurrency, width=model.vocab, element_bytes=4)
     layout = {"element": c.cache, "ranks": parallel.tensor}
@@ -144,6 +136,20 @@ def work_out(c: Choices) -> Memory:
         lora_why=lora_why,
         total_bytes=total,
     )
+
+
+def rank_shares(
+    model: ModelGeometry, parallel: Parallel, scheme: Scheme, kept: tuple[str, ...]
+) -> list[tuple[int, float]]:
+    """Parameters and stored bytes on every rank of a replica, stage by stage."""
+    shares: dict[tuple[int, int], tuple[int, float]] = {}
+    ranks = [(stage, turn if parallel.experts else 0) for stage in range(parallel.pipeline)
+             for turn in range(parallel.tensor)]  # fmt: skip
+    for stage, turn in dict.fromkeys(ranks):
+        where = {"stage": stage, "expert_rank": turn}
+        held = quantization.rank_bytes(model, parallel, scheme, keeps=kept, **where)
+        shares[stage, turn] = weights_on_rank(model, parallel, **where).total, sum(held.values())
+    return [shares[place] for place in ranks]
 
 
 def _stored(c: Choices) -> Stored:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from calc import capacity, hardware
-from calc.models import ConfigError, ModelGeometry, catalogue, parse
+from calc.models import ConfigError, catalogue, parse
 from calc.models.fields import MOST_BYTES, shown
 from calc.sources import load_json
 from calc.units import UNITS, CalcError
-from calc.worksheet._choices import AUTO, arithmetic_types, cache_types, read_model, weight_types
+from calc.worksheet._choices import AUTO, arithmetic_types, cache_types, weight_types
 from calc.worksheet._lines import STEPS, Line, link_of
 from calc.worksheet._log import explain_log
 from calc.worksheet._report import Report
@@ -23,6 +23,12 @@ from calc.worksheet._size import size
 
 OWN = "own"  # the model that is pasted
 LARGEST = 10**15  # of what a reader may write
+GLANCE = {  # what stays in sight while the form is changed, in few words
+    "weights.per_rank_bytes": "Weights",
+    "capacity.max_sequences": "Sequences that fit",
+    "roofline.prefill_floor_s": "Prompt at least",
+    "roofline.decode_floor_s": "Step at least",
+}
 FORMS = {
     "json": lambda report: report.to_json(lines=True),
     "csv": Report.to_csv,
@@ -116,6 +122,7 @@ def form() -> tuple[Field, ...]:
     return (
         field("config", "Model", "Model", default="llama-3.1-70b", choices=models),
         field("own", "Your own config.json", "Model", default="", pasted=True),
+        field("quantization_file", "Its hf_quant_config.json", "Model", default="", pasted=True),
         field("weights", "Weights", "Model", choices=same(weight_types(), "as in the checkpoint")),
         field("arithmetic", "Arithmetic", "Model", choices=same(arithmetic_types(), "what fits the weights")),
         field("cache", "Cache", "Model", choices=same(cache_types(), "as engines choose")),
@@ -137,7 +144,6 @@ def form() -> tuple[Field, ...]:
         field("block_tokens", "Block", "Engine and memory", unit="positions"),
         field("batched_tokens", "Most tokens in a step", "Engine and memory", unit="tokens"),
         field("prefix_caching", "Prefix caching", "Engine and memory"),
-        field("quantization_file", "hf_quant_config.json", "Engine and memory", default="", pasted=True),
         field("lora_rank", "Adapter rank", "Adapters and speculation"),
         field("lora_slots", "Adapter slots", "Adapters and speculation"),
         field("draft_tokens", "Draft tokens in a round", "Adapters and speculation"),
@@ -169,7 +175,7 @@ def worksheet_json(arguments: str) -> str:
     Returns
     -------
     str
-        ``{"ok": true, "title", "sections": [{"key", "title", "leaves_out", "lines": [{"key", "label", "text", "kind",
+        ``{"ok": true, "title", "glance": [{"label", "text"}], "sections": [{"key", "title", "leaves_out", "lines": [{"key", "label", "text", "kind",
         "keep", "working", "note", "source", "url", "link"}]}], "warnings": [{"text", "link", "where"}]}``, or
         ``{"ok": false, "error": one sentence, "inputs": [fields]}``. Never raises.
     """
@@ -260,6 +266,8 @@ def _read(given: dict[str, Any]) -> tuple[str | dict[str, Any], dict[str, Any]]:
     found = _parsed("own", own)
     if found is None:
         raise Refused("“Your own config.json” is empty: paste the file, drop it here, or choose a model.", "own")
+    if "quantization" in found and "model_type" not in found:
+        raise Refused(f"“{_label('own')}” holds a hf_quant_config.json: that has a field of its own below.", "own")
     return found, values
 
 
@@ -333,7 +341,9 @@ def _page(report: Report) -> dict[str, Any]:
         for s in report.sections
     ]
     warned = [{"text": w.text, "link": w.link, "where": STEPS[w.step][1]} for w in report.warnings]
-    return {"title": report.title, "sections": sections, "warnings": warned}
+    texts = {line.key: line.text for section in report.sections for line in section.lines}
+    glance = [{"label": label, "text": texts[key]} for key, label in GLANCE.items()]
+    return {"title": report.title, "glance": glance, "sections": sections, "warnings": warned}
 
 
 def _line(line: Line) -> dict[str, Any]:
@@ -376,14 +386,13 @@ def _against(text: str, chosen: dict[str, Any]) -> dict[str, Any]:
     config, values = _read(chosen)
     report = _sized(chosen)
     stated = {fact.name for fact in capacity.read_log(text).facts} & {"tensor", "pipeline"}
-    model: ModelGeometry = read_model(config)[0]
+    same = ("weights", "cache", "quantization_file", "expert_parallel", "block_tokens")
     return {
-        "model": model,
+        "model": config,
         "tensor": None if stated else values["tensor"],
         "pipeline": None if stated else values["pipeline"],
-        "cache": report.assumptions["cache"],
-        "weight_element_bytes": report["weights.total_bytes"] / report["parameters.total"],
-        "block_tokens": values["block_tokens"],
+        **{name: values[name] for name in same},
+        "prefix_caching": None if values["prefix_caching"] else False,
         "total_bytes": report["capacity.total_bytes"],
         "memory_fraction": report.assumptions["memory_fraction"],
     }

@@ -132,7 +132,8 @@ def _cache(c: Choices, m: Memory) -> Found:
         text = (
             f"Recurrent layers enlarge a block to {counted(block, 'position')}, or "
             f"{format_bytes(m.pool.block_bytes())}, so that a state fits it. A request is charged "
-            f"{counted(state, 'block')} in each group of them, however short it is{' (prefix caching on)' if c.prefix_caching else ''}."
+            f"{counted(state, 'block')} in each group of them, however short it is"
+            f"{' (prefix caching on)' if c.prefix_caching else ''}."
         )
         yield "hybrid-blocks", text, "paged_attention#step-6"
     if c.quantized and not c.cache.startswith(("fp8", "int8")):
