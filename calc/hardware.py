@@ -237,7 +237,7 @@ class Accelerator:
         Raises
         ------
         CalcError
-            If the chip has no matrix units for that type, or no figure could be established.
+            If no figure is on record: the chip has no matrix units for that type, or none was found in print.
 
         Examples
         --------
@@ -246,10 +246,10 @@ class Accelerator:
         >>> accelerator("a100-80gb-sxm").peak("fp8")
         Traceback (most recent call last):
             ...
-        calc.units.CalcError: NVIDIA A100 80GB SXM has no peak for 'fp8': it has bf16, fp16, int8
+        calc.units.CalcError: NVIDIA A100 80GB SXM has no peak for 'fp8' on record: it has bf16, fp16, int8
         """
         if element not in self.peaks:
-            raise CalcError(f"{self.name} has no peak for {element!r:.40}: it has {', '.join(self.peaks)}")
+            raise CalcError(f"{self.name} has no peak for {element!r:.40} on record: it has {', '.join(self.peaks)}")
         return self.peaks[element]
 
     def link(self, family: str) -> Link:

@@ -473,6 +473,35 @@ def test_the_element_of_a_cache_can_be_read_off():
         capacity.log_element(read_log("GPU KV cache size: 1 tokens"), DENSE)
 
 
+@pytest.mark.parametrize("start", [s for s in STARTS if "recurrent" not in s], ids=lambda s: s["id"])
+def test_memory_over_tokens_is_turned_back_by_the_length_over_its_blocks(start):
+    """Whole blocks or not: the quotient times length / positions of its blocks is one position, to a block of 3,000."""
+    model, length = model_of(start), start["max_model_len"]
+    pool = capacity.pool(model, block_tokens=start["block_size"])
+    if not pool.invertible:
+        return
+    tokens = read_log("\n".join(start["log"])).get("tokens").value
+    whole = start["block_size"] * kv_cache.blocks(positions=length, block_tokens=start["block_size"])
+    one = kv_cache.layout(model).bytes_per_position
+    assert start["memory_bytes"] / tokens * length / whole == pytest.approx(one, rel=1 / 3000)
+    assert (start["memory_bytes"] / tokens == pytest.approx(one, rel=1 / 3000)) == (whole == length)
+
+
+def test_concurrency_follows_from_the_printed_blocks_and_is_a_span_without_them():
+    """vLLM 10517: 1,952 blocks of 16 over 1,250 for 20,000 tokens; 3.81 GiB alone allow 1,948 to 1,953."""
+    lines = [
+        "kv_cache_size=3.81GiB",
+        "# GPU blocks: 1952, # CPU blocks: 2048",
+        "Maximum concurrency for 20000 tokens per request: 1.56x",
+    ]
+    for text, expected in ((lines, "1.562×"), ([lines[0], lines[2]], "1.558× to 1.562×")):
+        found = reconcile(read_log("\n".join(text)), model=EIGHT)
+        (check,) = [check for check in found.checks if check.name == "maximum concurrency"]
+        assert (check.computed, check.verdict) == (expected, "derived")
+    wrong = reconcile(read_log("\n".join(lines).replace("1.56x", "1.60x")), model=EIGHT)
+    assert wrong.verdict("maximum concurrency") == "differs"
+
+
 def test_a_log_says_how_the_model_was_cut():
     text = "config: tensor_parallel_size=4, pipeline_parallel_size=2\nAvailable KV cache memory: 50.00 GiB"
     (blocks,) = reconcile(read_log(text), model=DENSE).checks

@@ -144,6 +144,15 @@ def test_bf16_peak_follows_from_the_clock(slug, clock, units, fma):
     assert computed == pytest.approx(accelerator(slug).peak("bf16").value, rel=0.001)
 
 
+@pytest.mark.parametrize("slug", ["mi300x", "mi325x"])
+@pytest.mark.parametrize("element", ["fp8", "int8"])
+def test_cdna_3_multiplies_both_types_of_8_bits_at_twice_the_rate_of_bf16(slug, element):
+    """The white paper gives each of 304 compute units 4,096 operations a cycle."""
+    computed = peak_from_clock(clock=2100e6, matrix_units=304, fma_per_cycle=2048)
+    assert accelerator(slug).peak(element).value == pytest.approx(computed, rel=0.0001)
+    assert accelerator(slug).peak(element).value == pytest.approx(2 * accelerator(slug).peak("bf16").value, rel=0.0001)
+
+
 def test_the_highest_clock_is_not_the_one_the_peak_is_quoted_for():
     computed = peak_from_clock(clock=1980e6, matrix_units=528, fma_per_cycle=512)
     assert computed > 1.08 * accelerator("h100-sxm").peak("bf16").value
@@ -175,7 +184,7 @@ def test_ratios_that_everybody_quotes():
 
 
 def test_a_peak_the_chip_lacks_names_what_it_has():
-    with pytest.raises(CalcError, match="A100 80GB SXM has no peak for 'fp8': it has bf16, fp16, int8"):
+    with pytest.raises(CalcError, match="A100 80GB SXM has no peak for 'fp8' on record: it has bf16, fp16, int8"):
         accelerator("a100-80gb-sxm").peak("fp8")
 
 

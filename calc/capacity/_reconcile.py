@@ -359,12 +359,14 @@ def _cache(
         lines = tuple(dict.fromkeys((available.line, source.line)))
         checks.append(_per_token(per_token, layout, block / block_tokens, stretch, lines))
     if length and times and (tokens or least is not None):
-        value = tokens.value / length.value if tokens else concurrency(blocks=least, request_blocks=needed)
+        ends = [tokens.value / length.value] if tokens else []
+        counted = [blocks.value] if blocks else [least, most]  # what the memory allows only where no count is printed
+        ends = ends or [concurrency(blocks=int(count), request_blocks=needed) for count in counted]
         slack = 1 / length.value
-        verdict = DERIVED if _close(times, value, slack) == AGREES else DIFFERS
+        near = _close(times, min(max(times.value, ends[0]), ends[-1]), slack) == AGREES
         note = "the cache size over the longest sequence" if tokens else "blocks over those of the longest sequence"
-        texts = f"{significant(times.value)}×", f"{significant(value)}×"
-        checks.append(Check("maximum concurrency", *texts, verdict, note, (times.line,)))
+        texts = f"{significant(times.value)}×", " to ".join(dict.fromkeys(f"{significant(end)}×" for end in ends))
+        checks.append(Check("maximum concurrency", *texts, DERIVED if near else DIFFERS, note, (times.line,)))
     if tokens and not layout.invertible:
         note = "window or recurrent layers: it depends on the longest sequence and can't be turned into bytes per token"
         checks.append(Check("the printed size", f"{format_count(tokens.value)} tokens", "", DERIVED, note))

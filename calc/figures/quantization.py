@@ -180,7 +180,7 @@ def trade(*, found: Sequence[Candidate], chosen: str | None, engine: str) -> Pic
     chosen : str or None
         The one that the rule picks.
     engine : str
-        For the caption.
+        The engine that would run them, with its version. What was measured in another one is drawn as a square.
     """
     figure, (axes,) = canvas(3.1)
     known = sorted((c for c in found if c.timing), key=lambda c: (c.timing.times_faster if c.timing else 0, c.scheme))
@@ -200,7 +200,8 @@ def trade(*, found: Sequence[Candidate], chosen: str | None, engine: str) -> Pic
         above.append((x, level))
         reach = x + (-1 if left else 1) * 0.05 * widest
         axes.plot([x, reach], [y, level], color=color, lw=0.6)
-        axes.plot(x, y, "o", ms=6, mfc=color if c.recovery else "none", mec=color, zorder=4 if c.recovery else 3)
+        shape = "o" if _own(c, engine) else "s"
+        axes.plot(x, y, shape, ms=6, mfc=color if c.recovery else "none", mec=color, zorder=4 if c.recovery else 3)
         quality = str(c.recovery or "unknown").replace("at least", "≥")
         where = {"ha": "right" if left else "left", "va": "center", "fontsize": 8, "in_layout": False}
         axes.text(reach, level, f" {c.name}: {quality} ", color=color, **where)
@@ -212,15 +213,22 @@ def trade(*, found: Sequence[Candidate], chosen: str | None, engine: str) -> Pic
     axes.set(xlabel="weights on one GPU, GiB", ylabel="times as fast as bf16, measured")
     alt = "Candidates by weight bytes on a GPU and measured speed. " + "; ".join(
         f"{c.name} {format_bytes(c.rank_bytes)}, "
-        + (f"{significant(c.timing.times_faster, 2)}×" if c.timing else "speed unknown")
+        + (f"{significant(c.timing.times_faster, 2)}× in {c.timing.engine}" if c.timing else "speed unknown")
         + (f", recovery {c.recovery}" if c.recovery else ", quality unknown")
         for c in found
     )
+    others = sorted({c.timing.engine.split()[0] for c in known if c.timing and not _own(c, engine)})
     return picture(
         figure,
         alt=alt + ".",
-        caption=f"What runs with {engine} and fits, with its quality; filled where that is known. Orange: the choice.",
+        caption=f"What runs with {engine} and fits, with its quality; filled where that is known. Orange: the choice."
+        + (f" Squares: speed measured in {' or '.join(others)}, over its own bf16." if others else ""),
     )
+
+
+def _own(c: Candidate, engine: str) -> bool:
+    """Whether a speed was measured in the engine itself, whatever the version."""
+    return c.timing is not None and c.timing.engine.split()[0] == engine.split()[0]
 
 
 def _near(tick: float, errors: Mapping[str, Sequence[float]]) -> bool:

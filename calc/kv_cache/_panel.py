@@ -7,7 +7,7 @@ from calc.kv_cache._kinds import formula_of
 from calc.kv_cache._layout import layout, present_bytes, room_to_finish_bytes
 from calc.models import RecurrentState, WindowAttention, load
 from calc.panel import Panel, Row
-from calc.units import UNITS, format_bytes, format_count, plain, significant
+from calc.units import UNITS, format_bytes, format_count, format_percent, plain, significant
 from calc.working import exact, working
 
 
@@ -58,8 +58,8 @@ def cache_panel(
         paged = present_bytes(cache, prompt=prompt, generated=output, block_tokens=16)
         rows.append(Row("At its end, if every layer paged every position", format_bytes(paged)))
     share = (now + room) / pool
-    fills = f"fills {significant(100 * share, 3)}% of one" if share < 1 else f"takes {significant(share, 3)} such pools"
-    meaning = f"{_meaning(fit_now, fit_end, room)} One request at its end {fills}."
+    fills = f"fills {format_percent(share)}" if share < 1 else f"takes {significant(share, 3)} times the whole"
+    meaning = f"{_meaning(fit_now, fit_end, room)} One request at its end {fills} of one GPU's pool."
     if geometry.max_positions and prompt + output > geometry.max_positions:
         meaning += f" {geometry.name} was made for {format_count(geometry.max_positions)} positions; this is more."
     lines = [working(positions_written, prompt=prompt, generated=generated).text]

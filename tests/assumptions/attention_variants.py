@@ -81,6 +81,24 @@ def cheaper_way_around_a_latent(run: Run) -> None:
     assert (tokens + 1) * absorbed > cached * once + (tokens + 1) * narrow
 
 
+def every_way_makes_the_new_token_s_own_keys_and_values(run: Run) -> None:
+    """Stored heads spare the old positions' expansion; a token's own is paid once whichever way is taken."""
+    n = run.namespace
+    layer, heads, cached = n["latent"], n["as_heads"], n["positions"]
+    once = 2 * layer.query_heads * layer.latent_dim * (layer.nope_dim + layer.value_dim)
+    narrow = 2 * layer.query_heads * (heads.key_dim + heads.value_dim) * cached
+    absorbed = 2 * layer.query_heads * (2 * layer.latent_dim + layer.rope_dim) * cached
+    assert [way[-1] for way in n["ways"]] == [narrow + once, narrow + cached * once, absorbed + once]
+
+
+def factors_of_unrounded_values(run: Run) -> None:
+    """Falcon-7B by its hidden size, and Llama-7B with eight heads for 32: no rounded number goes into a factor."""
+    falcon = 32 * 64 * 2 * 2, 32 * 4544 * 2
+    assert f"{round(1e9 // falcon[0] / (1e9 // falcon[1]), 1)}× too few" in run.prose
+    prose = re.sub(r"</?strong>", "**", run.prose)
+    assert "16.78 MB for one layer of Llama-7B at 4,096 tokens: **4× too little**" in prose
+
+
 def what_readers_leave_idle(run: Run) -> None:
     """The share of the chip in reach, from times: reading one position against working on it."""
     n = run.namespace
@@ -117,6 +135,8 @@ ALTERED = Altered(
         latents_answer_alike,
         smaller_on_a_rank,
         cheaper_way_around_a_latent,
+        every_way_makes_the_new_token_s_own_keys_and_values,
+        factors_of_unrounded_values,
         what_readers_leave_idle,
     ),
 )

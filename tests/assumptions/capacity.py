@@ -152,6 +152,21 @@ def a_neighbor_that_is_let_in(run: Run) -> None:
     assert abs(drawn - lost // n["budget"].limiting.block_bytes) <= 1
 
 
+def a_token_takes_every_stage(run: Run) -> None:
+    """No less than one pass through a stage, no more than one batch through all, and in as many batches as stages."""
+    n = run.namespace
+    stages, requests, least = n["pipeline_stages"], n["fit_end"], n["least_seconds"](n["fit_end"])
+    assert n["seconds"] <= least * (1 + 1e-9)
+    assert least <= n["token_seconds"](requests, 1)
+    if stages == 1:
+        assert math.isclose(least, n["seconds"], rel_tol=1e-9)
+    else:
+        assert least <= n["token_seconds"](requests, min(stages, requests))
+    fits = n["allowed"]
+    assert not fits or n["least_seconds"](fits) <= n["token_target_ms"] / 1000
+    assert fits == requests or n["least_seconds"](fits + 1) > n["token_target_ms"] / 1000
+
+
 ALTERED = Altered(
     sensible=cache_budgets(),
     impossible=(
@@ -194,5 +209,6 @@ ALTERED = Altered(
         two_rules_on_one_trial,
         pools_of_six_engines,
         a_neighbor_that_is_let_in,
+        a_token_takes_every_stage,
     ),
 )

@@ -86,9 +86,16 @@ tax = Problem(
 # --- an open question ----------------------------------------------------------------------------
 
 
+SHOWN_GIB, SHARE, BESIDE_GIB = 79.11, 0.92, 4  # of an H100, as the question states them
+
+
 def _plan(n: Numbers) -> capacity.Plan:
     return capacity.plan(
-        geometry(n.model), Parallel(tensor=8), total_bytes=gib(79.11), fraction=0.92, activation_bytes=gib(4)
+        geometry(n.model),
+        Parallel(tensor=8),
+        total_bytes=gib(SHOWN_GIB),
+        fraction=SHARE,
+        activation_bytes=gib(BESIDE_GIB),
     )
 
 
@@ -97,7 +104,7 @@ def _checklist(n: Numbers) -> list[str]:
     rank = budget.limiting
     requests = budget.requests(length=end)
     return [
-        f"Starts from what a program sees of the GPU, not from its name: {format_bytes(gib(79.11))}.",
+        f"Starts from what a program sees of the GPU, not from its name: {format_bytes(gib(SHOWN_GIB))}.",
         f"Takes off the weights of this rank, {format_bytes(rank.weight_bytes)}, and names what else must be measured: "
         "activations at the largest step, logits, graphs, communication buffers.",
         f"Gets to a pool, {format_bytes(rank.pool_bytes)}, and to blocks, {format_count(budget.blocks)}.",
@@ -127,20 +134,20 @@ node = Problem(
     },
     ask=lambda n: (
         f"You get one node of eight H100 80GB for {geometry(n.model).name} in bf16. About {n.rate} requests arrive "
-        "each "
-        f"second, with prompts of {n.prompt:,} tokens and responses of at most {n.output:,}. How do you work out how "
-        "many "
-        "requests the node may hold at once, and what do you do with the next one?"
+        f"each second, with prompts of {n.prompt:,} tokens and responses of at most {n.output:,}. A program sees "
+        f"{SHOWN_GIB:g} GiB of each GPU, of which the engine may use {SHARE:.0%}; a run found that it "
+        f"needs {BESIDE_GIB} GiB on each beside weights and cache. How do you work out how many requests the node may "
+        "hold at once, all eight GPUs in one tensor-parallel group, and what do you do with the next one?"
     ),
     checklist=_checklist,
     hint="Memory first, rank by rank. Then a rule that every admitted request survives.",
     solution=lambda n: [
         working(
             capacity.pool_bytes,
-            total_bytes=gib(79.11),
-            fraction=0.92,
+            total_bytes=gib(SHOWN_GIB),
+            fraction=SHARE,
             weight_bytes=_plan(n).limiting.weight_bytes,
-            activation_bytes=gib(4),
+            activation_bytes=gib(BESIDE_GIB),
             graph_bytes=0,
             communication_bytes=0,
         ),

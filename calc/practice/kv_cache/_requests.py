@@ -173,9 +173,13 @@ def _history(n: Numbers) -> float:
     return kv.sequence_bytes(bytes_per_position=token(n), positions=n.history)
 
 
+def _end_of_turn(n: Numbers) -> Working:
+    return working(kv.positions_written, prompt=n.history, generated=n.output)
+
+
 def _turn(n: Numbers) -> float:
     """Bytes that a running turn has at its end: the history and the whole response."""
-    return kv.sequence_bytes(bytes_per_position=token(n), positions=n.history + n.output)
+    return kv.sequence_bytes(bytes_per_position=token(n), positions=_end_of_turn(n).value)
 
 
 def _fit(n: Numbers, size: float, memory: float | None = None) -> Working:
@@ -196,7 +200,8 @@ def _plan(n: Numbers) -> list[str | Working]:
         working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.history),
         _fit(n, _history(n)),
         "Turns that can run at once, each with the room to finish:",
-        working(kv.sequence_bytes, bytes_per_position=token(n), positions=n.history + n.output),
+        _end_of_turn(n),
+        working(kv.sequence_bytes, bytes_per_position=token(n), positions=_end_of_turn(n).value),
         _fit(n, _turn(n)),
         f"The mix: a response takes seconds and its reader a minute, so say {running:,} turns run at a time. They are "
         f"promised {running:,} · {format_bytes(_turn(n))}. The {format_bytes(left)} left hold idle histories:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from types import SimpleNamespace as Numbers
 
 from calc import kv_cache as kv
@@ -216,15 +217,20 @@ room = Problem(
 # --- an open question ----------------------------------------------------------------------------
 
 
+def _four_bits(n: Numbers) -> dict[str, float]:
+    """Chip and bytes of a weight, with all that stays in 16 bits, as a step of one token reads them."""
+    four = qz.step(geometry(n.model), held(n.model, "int4-g128"), chip(n.chip), "bf16", ranks=n.gpus, step_tokens=1)
+    rates = {"peak": chip(n.chip).peak("bf16").value, "bandwidth": chip(n.chip).bandwidth.value}
+    return rates | {"bytes_per_weight": four.bytes_per_weight}
+
+
 def _checklist(n: Numbers) -> list[str]:
     whole, four = held(n.model, "bf16").total_bytes, held(n.model, "int4-g128").total_bytes
-    cross = roofline.crossover_tokens(
-        peak=chip(n.chip).peak("bf16").value, bandwidth=chip(n.chip).bandwidth.value, bytes_per_weight=0.52
-    )
+    cross = roofline.crossover_tokens(**_four_bits(n))
     return [
         f"Sizes the weights first: {format_bytes(whole)} in bf16, {format_bytes(four)} in int4 with groups of 128.",
         "Asks what the chip multiplies in and what the engine supports on it, before asking what is small.",
-        f"Says where a step with 4-bit weights waits for arithmetic: from about {significant(cross, 2)} tokens here.",
+        f"Says where a step with 4-bit weights waits for arithmetic: from {ceil(cross)} tokens here.",
         f"Counts the tokens in a step: {n.sequences} sequences, one token each, plus the chunks of prompts.",
         "Treats the cache as a choice of its own, with its own bytes, its own speed and its own risk.",
         "Takes quality from tasks like the service's own, at the output lengths it has; perplexity is not enough.",
@@ -259,11 +265,7 @@ service = Problem(
         f"{count(geometry(n.model)).total / 1e9:.4g} billion parameters.",
         f"In bf16 {format_bytes(held(n.model, 'bf16').total_bytes)}.",
         f"In int4 {format_bytes(held(n.model, 'int4-g128').total_bytes)}.",
-        working(
-            roofline.crossover_tokens,
-            peak=chip(n.chip).peak("bf16").value,
-            bandwidth=chip(n.chip).bandwidth.value,
-            bytes_per_weight=0.52,
-        ),
+        f"A weight then takes {significant(_four_bits(n)['bytes_per_weight'], 4)} B, with all that stays in 16 bits.",
+        working(roofline.crossover_tokens, **_four_bits(n)),
     ],
 )
