@@ -27,7 +27,6 @@ from calc.scheduling import (
     prompt_floors,
     read_iterations,
     run,
-    spread,
     step_samples,
     undominated,
 )
@@ -330,11 +329,6 @@ def test_the_front_holds_exactly_what_nothing_beats(pairs):
                      for o in settings)  # fmt: skip
         assert (s in front) == (not beaten)
     assert [s.wait_s for s in front] == sorted(s.wait_s for s in front)
-
-
-def test_a_spread_is_a_median_with_its_range():
-    assert spread((1.23456, 1.0, 1.5)) == "1.23 s (1 s to 1.5 s)"
-    assert spread((0.5,)) == "500 ms"
 
 
 # --- the panel ---

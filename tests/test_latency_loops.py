@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calc import latency
-from calc.latency import Chunk, Objectives, Spread, Timeline, fold_retries, measure
+from calc.latency import Chunk, Objectives, Timeline, fold_retries, measure
 from calc.units import CalcError
+from calc.workload import Spread
 
 LIMITS = Objectives(ttft_s=0.3, tpot_s=0.025)
 

@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calc import queueing, startup
-from calc.latency import Spread
 from calc.models import load
 from calc.parameters import count
 from calc.sources import load_json
 from calc.startup import Lever, Phase, StartUp
 from calc.units import CalcError, UnitError, registry
-from calc.workload import ReadError
+from calc.workload import ReadError, Spread
 
 SHARED = Path(__file__).parents[2] / "shared"
 GB = 1e9

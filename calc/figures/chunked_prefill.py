@@ -5,8 +5,9 @@ from __future__ import annotations
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from calc.figures import BLUE, GREY, INK, ORANGE, Picture, boxes, canvas, picture
-from calc.scheduling import Setting, Step, spread
+from calc.scheduling import Setting, Step
 from calc.units import counted, format_count, format_seconds
+from calc.workload import Spread
 
 SHOWN_SEATS, SHOWN_LABELS = 8, 12
 
@@ -154,7 +155,9 @@ def front(*, settings: list[Setting], best: list[Setting], chosen: Setting | Non
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
     axes.set(xlabel="wait for the long prompt's first token, s", ylabel="longest gap of the streams")
-    each = "; ".join(f"{s.name}: {spread((s.wait_s,))}, {spread((s.gap_s,))}" for s in settings)
+    each = "; ".join(
+        f"{s.name}: {Spread.of((s.wait_s,)).seconds()}, {Spread.of((s.gap_s,)).seconds()}" for s in settings
+    )
     return picture(
         figure,
         alt=f"Median wait for the first token and longest gap, by token budget. {each}.",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
-from calc.latency import Spread
 from calc.startup import Schedule
 from calc.units import format_seconds, significant
+from calc.workload import Spread
 
 PALE = "#c9c9c9"
 PART_COLORS = (GREY, PURPLE, GREEN, ORANGE, PALE, BLUE)

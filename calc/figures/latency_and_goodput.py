@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, Picture, boxes, canvas, picture
-from calc.latency import Objectives, RatePoint, Spread, Timeline, request_latency, stalls
+from calc.latency import Objectives, RatePoint, Timeline, request_latency, stalls
 from calc.units import counted, format_count, format_seconds, significant
+from calc.workload import Spread
 
 ARROW = {"arrowstyle": "->", "color": INK, "lw": 0.8, "shrinkA": 0, "shrinkB": 0}
 SPAN = {"arrowstyle": "<->", "lw": 1.2, "shrinkA": 0, "shrinkB": 0}

@@ -46,7 +46,6 @@ from calc.latency._read_vllm import read_vllm_bench
 from calc.latency._recorded import Hop, Load, RatePoint, goodput_by_rate, hops, loads
 from calc.latency._request import RequestLatency, Stall, gaps, request_latency, stalls
 from calc.latency._retries import fold_retries
-from calc.latency._spread import Spread
 from calc.latency._stream import Batch, measure_stream
 from calc.latency._timeline import BOUNDARIES, KINDS, STATUSES, Chunk, Run, Timeline
 
@@ -69,7 +68,6 @@ __all__ = [
     "RequestLatency",
     "ResultFile",
     "Run",
-    "Spread",
     "Stall",
     "Statistic",
     "Tick",

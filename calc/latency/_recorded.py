@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from calc.latency._formulas import attainment, per_second
 from calc.latency._objectives import Objectives
-from calc.latency._spread import Spread
 from calc.sources import load_json
 from calc.units import CalcError
+from calc.workload import Spread
 
 _FILE = "latency_recordings.json"
 

@@ -19,7 +19,7 @@ from calc.scheduling._batching import (
     schedule_seconds,
 )
 from calc.scheduling._batching_panel import LENGTHS, batching_panel, output_lengths
-from calc.scheduling._choice import Choice, Setting, choose, spread, undominated
+from calc.scheduling._choice import Choice, Setting, choose, undominated
 from calc.scheduling._chunk_panel import chunk_panel, prompt_floors
 from calc.scheduling._chunks import (
     chunk,
@@ -106,7 +106,6 @@ __all__ = [
     "seats",
     "simulate",
     "simulate_static",
-    "spread",
     "stall_rate",
     "stalled_share",
     "static_steps",

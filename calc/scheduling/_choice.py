@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from calc.scheduling._requests import SchedulingError
-from calc.units import format_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +135,3 @@ def undominated(settings: Sequence[Setting]) -> tuple[Setting, ...]:
         return any(o.wait_s <= mine[0] and o.gap_s <= mine[1] and (o.wait_s, o.gap_s) != mine for o in settings)
 
     return tuple(sorted((s for s in settings if not beaten(s)), key=lambda s: s.wait_s))
-
-
-def spread(values: Sequence[float]) -> str:
-    """A measured time as a median with its range: "1.2 s (1.1 s to 1.4 s)".
-
-    Examples
-    --------
-    >>> spread((0.012, 0.011, 0.014))
-    '12 ms (11 ms to 14 ms)'
-    """
-    shown = (float(f"{value:.3g}") for value in (min(values), median(values), max(values)))
-    low, middle, high = map(format_seconds, shown)
-    return middle if low == high else f"{middle} ({low} to {high})"

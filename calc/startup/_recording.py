@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from calc.latency import Spread
 from calc.models import load
 from calc.parameters import count
 from calc.sources import data_path, load_json
 from calc.startup._formulas import average_rate
 from calc.units import parse
-from calc.workload import Fields, ReadError, read_recording
+from calc.workload import Fields, ReadError, Spread, read_recording
 
 _MADE_BY = "recording of starts in data/measured, schema 1, made by `make measure`"
 

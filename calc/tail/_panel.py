@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from calc.latency import Spread
 from calc.panel import Panel, Row
 from calc.tail._diagnose import FINDINGS
 from calc.tail._formulas import unclocked_seconds
@@ -12,6 +11,7 @@ from calc.tail._summary import CaseSummary, SlowRequest, summary
 from calc.tail._traces import SEGMENTS
 from calc.units import CalcError, counted, format_seconds, plain
 from calc.working import working
+from calc.workload import Spread
 
 NOT_YET = "not yet"
 _BRIEF = {

@@ -9,10 +9,10 @@ from hashlib import sha256
 from statistics import median
 from typing import Any
 
-from calc.latency import Spread
 from calc.sources import load_json
 from calc.tail._diagnose import Finding, findings
 from calc.tail._traces import SEGMENTS, Case
+from calc.workload import Spread
 
 _FILE = "tail_cases.json"
 

@@ -2,7 +2,7 @@
 
 `_files` takes records out of JSON, JSON lines and CSV and names the line of anything wrong. `_requests`
 holds the readers of the Azure, Mooncake and BurstGPT traces and the open-loop arrival processes, `_recordings` what all
-readers of the book's own recordings share.
+readers of the book's own recordings share, `_spread` what repeats of a run say together.
 """
 
 from calc.workload._files import Fields, ReadError, csv_rows, json_file, json_lines
@@ -16,6 +16,7 @@ from calc.workload._requests import (
     read_burstgpt,
     read_mooncake,
 )
+from calc.workload._spread import Spread
 
 __all__ = [
     "MOONCAKE_BLOCK_TOKENS",
@@ -23,6 +24,7 @@ __all__ = [
     "ReadError",
     "Recording",
     "Request",
+    "Spread",
     "arrivals",
     "at_rate",
     "csv_rows",
