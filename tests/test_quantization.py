@@ -252,6 +252,40 @@ def test_nvidia_s_two_files_are_read():
     assert found.stored(load("qwen3-30b-a3b")).total_bytes == stored(load("qwen3-30b-a3b"), "nvfp4").total_bytes
 
 
+FLAT = {"quant_method": "modelopt", "ignore": ["lm_head"], "kv_cache_scheme": FP8}
+
+
+def test_modelopt_may_state_everything_in_config_json():
+    """As vLLM and SGLang read it: the cache and the group in the words of compressed-tensors."""
+    fp8 = read_quantization(quantized(**FLAT, quant_algo="FP8"))
+    assert (fp8.scheme.element, fp8.cache, fp8.kept) == ("fp8", "fp8", ("embed_tokens", "lm_head"))
+    assert read_quantization(quantized(**FLAT | {"kv_cache_scheme": None}, quant_algo="fp8")).cache is None
+    grouped = {"group_0": {"weights": {"group_size": 32, "num_bits": 4, "type": "float"}, "targets": ["Linear"]}}
+    for more, group in (({}, 16), ({"config_groups": grouped}, 32), ({"group_size": 64, "config_groups": grouped}, 64)):
+        found = read_quantization(quantized(**FLAT, quant_algo="NVFP4", **more))
+        assert (found.scheme.block, found.cache) == ((1, group), "fp8")
+    with pytest.raises(UnsupportedQuantization, match="config_groups has 2 groups"):
+        read_quantization(
+            quantized(**FLAT, quant_algo="NVFP4", config_groups=grouped | {"group_1": grouped["group_0"]})
+        )
+    for cache, says in (({"num_bits": 8, "type": "int"}, "type is 'int'"), ({"num_bits": 4, "type": "float"}, "is 4")):
+        with pytest.raises(UnsupportedQuantization, match=says):
+            read_quantization(quantized(**FLAT | {"kv_cache_scheme": cache}, quant_algo="FP8"))
+
+
+def test_a_scheme_is_found_wherever_engines_look():
+    """Under its early name, and below an entry at the top that holds nothing."""
+    inner = quantized(**FLAT, quant_algo="FP8")
+    (said,) = inner.values()
+    for config in (
+        {"compression_config": said},
+        {"quantization_config": None, "text_config": inner},
+        {"quantization_config": None, "text_config": {"quantization_config": None}, "compression_config": said},
+    ):
+        assert read_quantization(config) == read_quantization(inner)
+    assert read_quantization({"quantization_config": None, "text_config": {}}) is None
+
+
 def test_the_cache_is_read_apart_from_the_weights():
     weights = {"num_bits": 8, "type": "float", "strategy": "tensor"}
     for scheme_of_cache, element in ((None, None), (FP8, "fp8"), (INT8, "int8")):

@@ -397,6 +397,20 @@ def test_units_and_the_engine_s_setting_are_always_named():
         assert {"gb-gib", "memory-fraction"} <= codes
 
 
+def test_a_scheme_that_says_less_than_it_seems_is_named():
+    narrow = size(TINY | {"torch_dtype": "float8_e4m3fn"})
+    assert "narrow-type-without-scheme" in {w.code for w in narrow.warnings}
+    assert narrow["weights.bits_per_weight"] == 16
+    dense = size(TINY | {"quantization_config": {"quant_method": "mxfp4"}})
+    codes = {w.code for w in dense.warnings}
+    assert "nothing-quantized" in codes and not codes & {"weights-only", "cache-not-quantized"}
+    assert dense["weights.bits_per_weight"] == 16
+    fast = size(TINY | {"quantization_config": {"quant_method": "mxfp4"}}, accelerator="b200-sxm")
+    assert fast["roofline.multiplies"] == "bf16"  # nothing is stored in fp4
+    mixture = {w.code for w in size("gpt-oss-20b").warnings}
+    assert "weights-only" in mixture and "nothing-quantized" not in mixture
+
+
 def test_a_hybrid_s_enlarged_blocks_are_named():
     hybrid = next(m["config"] for m in LATER["models"] if m["config"]["model_type"] == "qwen3_5_moe")
     found = {w.code: w.text for w in size(hybrid).warnings}["hybrid-blocks"]

@@ -11,7 +11,7 @@ from typing import Any
 from calc.adapters import EMBEDDINGS
 from calc.models import ConfigError, ModelGeometry
 from calc.models.fields import Fields, mapping, read_file, shown
-from calc.quantization._schemes import Scheme, Stored, stored
+from calc.quantization._schemes import Scheme, Stored, scheme, stored
 
 _MOST_PATTERNS, _LONGEST_PATTERN, _MOST_EXPRESSIONS, _MOST_REPEATS = 100_000, 200, 100, 3
 _NO_EXPERT = r"re:(?!.*\.experts\.)"  # whatever is no routed expert
@@ -92,21 +92,27 @@ def read_quantization(config: str | PathLike[str] | dict[str, Any]) -> Quantizat
     compressed-tensors, fp8, gptq, modelopt, mxfp4
     """
     data = mapping(config if isinstance(config, dict) else read_file(config), "the configuration")
-    if "quantization_config" not in data and isinstance(data.get("text_config"), dict):
-        data = data["text_config"]
-    if data.get("quantization_config") is not None:
-        found = mapping(data["quantization_config"], "quantization_config")
-        method = found.get("quant_method")
-    elif "quantization" in data:
-        found, method = mapping(data["quantization"], "quantization"), "modelopt"
-    else:
+    place = next((place for place in _places(data) if place[0].get(place[1]) is not None), None)
+    if place is None:
         return None
+    data, name = place
+    found = mapping(data[name], name)
+    method = "modelopt" if name == "quantization" else found.get("quant_method")
     if not isinstance(method, str) or method not in _METHODS:
         raise UnsupportedQuantization(
             f"quantization method {shown(method)} is not known here; known are {', '.join(sorted(_METHODS))}"
         )
     read = _METHODS[method](Fields(found, f"{method} quantization", {}))
     return _with_experts(read, data, found)
+
+
+def _places(data: dict[str, Any]) -> Iterable[tuple[dict[str, Any], str]]:
+    """Where a file may say it, in the order in which vLLM looks; a place that holds nothing is passed over."""
+    yield data, "quantization_config"
+    if isinstance(data.get("text_config"), dict):
+        yield data["text_config"], "quantization_config"
+    yield data, "compression_config"  # its name in early files of compressed-tensors
+    yield data, "quantization"  # of hf_quant_config.json
 
 
 def _with_experts(read: Quantization, data: dict[str, Any], found: dict[str, Any]) -> Quantization:
@@ -131,7 +137,7 @@ def _with_experts(read: Quantization, data: dict[str, Any], found: dict[str, Any
     read = replace(read, kept=(*read.kept, *_COMPRESSORS))
     if element == "fp8":
         return read
-    experts = _nvfp4(16) if algorithm else _MXFP4
+    experts = _nvfp4(scheme("nvfp4").block[1]) if algorithm else _MXFP4
     name = f"{read.scheme.name}; experts {experts.name}"
     return replace(read, scheme=replace(read.scheme, name=name, scale_bits=8, experts=experts))
 
@@ -342,27 +348,45 @@ def _activation_bits(f: Fields, acts: Any) -> int:
     return _choice(a, "num_bits", (4, 8))
 
 
-def _cache(f: Fields) -> str | None:
+def _cache(f: Fields, types: tuple[str, ...] = ("float", "int")) -> str | None:
     scheme = f.value("kv_cache_scheme")
     if scheme is None:
         return None
     c = Fields(mapping(scheme, f"{f.family}: kv_cache_scheme"), f"{f.family}: kv_cache_scheme", {})
     _choice(c, "num_bits", (8,))
-    return {"float": "fp8", "int": "int8"}[_choice(c, "type", ("float", "int"))]
+    return {"float": "fp8", "int": "int8"}[_choice(c, "type", types)]
 
 
 def _modelopt(f: Fields) -> Quantization:
+    """ModelOpt's two forms: hf_quant_config.json, and config.json alone, in the words of compressed-tensors."""
+    algorithm = f.value("quant_algo")
+    f = Fields(f.data | {"quant_algo": algorithm.upper() if isinstance(algorithm, str) else algorithm}, f.family, {})
     algorithm = _choice(f, "quant_algo", ("FP8", "NVFP4"))
-    cache = _choice(f, "kv_cache_quant_algo", (None, "FP8"))
+    cache = "fp8" if _choice(f, "kv_cache_quant_algo", (None, "FP8")) else _cache(f, ("float",))
     kept = (EMBEDDINGS[0], *(_patterns(f, "exclude_modules", "ignore") or ()))
     if algorithm == "FP8":
-        scheme = Scheme(
+        stored_as = Scheme(
             name="FP8 W8A8, tensor scales", element="fp8", bits=8, block=(None, None), scale_bits=32, tensor_bytes=4,
             multiplies="fp8",
         )  # fmt: skip
     else:
-        scheme = _nvfp4(f.count("group_size", most=2**10))
-    return Quantization(method="modelopt", scheme=scheme, kept=kept, cache="fp8" if cache else None)
+        stored_as = _nvfp4(_nvfp4_group(f))
+    return Quantization(method="modelopt", scheme=stored_as, kept=kept, cache=cache)
+
+
+def _nvfp4_group(f: Fields) -> int:
+    """Weights in a group: stated, or stated in the one group of matrices, or the format's own 16, as vLLM reads it."""
+    groups = f.value("config_groups")
+    if f.value("group_size") is None and groups is not None:
+        groups = mapping(groups, f"{f.family}: config_groups")
+        if len(groups) > 1:
+            raise UnsupportedQuantization(
+                f"{f.family}: config_groups has {len(groups)} groups: one scheme is supported here"
+            )
+        for name, group in groups.items():
+            weights = mapping(group, f"{f.family}: {shown(name)}").get("weights")
+            f = Fields(mapping(weights, f"{f.family}: weights"), f"{f.family}: weights", {})
+    return f.count("group_size", most=2**10) if f.value("group_size") is not None else scheme("nvfp4").block[1]
 
 
 def _size(group: int | None) -> str:

@@ -228,7 +228,7 @@ def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
         weights=weights,
         scheme=kept_as.scheme,
         kept=kept_as.kept,
-        multiplies=_arithmetic(given.pop("arithmetic"), kept_as.scheme, chip),
+        multiplies=_arithmetic(given.pop("arithmetic"), _covering(model, kept_as), chip),
         cache=kept_as.cache,
         cache_why=kept_as.cache_why,
         engine=engine,
@@ -260,6 +260,14 @@ def _scheme(weights: Any, found: Quantization | None) -> tuple[Scheme, tuple[str
     if name not in quantization.schemes():
         raise CalcError(f"weights is {weights!r:.40}, wanted one of {', '.join(weight_types())}")
     return quantization.scheme(name), ("embed_tokens", "lm_head")
+
+
+def _covering(model: ModelGeometry, kept_as: HowStored) -> Scheme:
+    """The scheme, or 16 bits where it covers none of the model's matrices."""
+    plain16 = quantization.scheme("bf16")
+    if kept_as.scheme.element == plain16.element:
+        return plain16
+    return kept_as.scheme if quantization.stored(model, kept_as.scheme, keeps=kept_as.kept).quantized else plain16
 
 
 def _arithmetic(stated: Any, scheme: Scheme, chip: Accelerator) -> str:

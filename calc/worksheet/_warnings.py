@@ -9,7 +9,7 @@ from calc.models import FullAttention, LatentAttention, LatentWindowAttention, M
 from calc.models.families import WRAPPERS
 from calc.roofline import share_touched
 from calc.units import UNITS, counted, format_bytes, format_count, format_decimal, format_seconds, significant
-from calc.worksheet._choices import Choices
+from calc.worksheet._choices import AUTO, Choices
 from calc.worksheet._lines import Warned
 from calc.worksheet._memory import Memory
 from calc.worksheet._time import Times, group_sequences
@@ -136,7 +136,7 @@ def _cache(c: Choices, m: Memory) -> Found:
             f"{' (prefix caching on)' if c.prefix_caching else ''}."
         )
         yield "hybrid-blocks", text, "paged_attention#step-6"
-    if c.quantized and not c.cache.startswith(("fp8", "int8")):
+    if m.stored.quantized and not c.cache.startswith(("fp8", "int8")):
         text = (
             f"Weights are stored in {significant(m.stored.bits_per_weight, 3)} bits; the cache stays {c.cache}, and a "
             "sequence takes as much as before."
@@ -150,13 +150,17 @@ def _cache(c: Choices, m: Memory) -> Found:
 
 
 def _weights(c: Choices, m: Memory, t: Times) -> Found:
-    if c.quantized and c.multiplies == "bf16":
+    quantized = m.stored.quantized > 0
+    if c.quantized and not quantized:
+        text = f"{c.scheme.name} covers none of this model's matrices: all stay in 16 bits, as engines load them."
+        yield "nothing-quantized", text, "quantization#step-3"
+    if quantized and c.multiplies == "bf16":
         text = (
             f"Weights in {c.scheme.element} are multiplied as bf16 here: decode reads fewer bytes, a long prompt is "
             "not a bit faster."
         )
         yield "weights-only", text, "quantization#step-7"
-    elif not c.quantized and c.multiplies not in ("bf16", "fp16"):
+    elif not quantized and c.multiplies not in ("bf16", "fp16"):
         text = (
             f"The weights stay in 16 bits, and {c.multiplies} arithmetic needs them in {c.multiplies}: such a step "
             "has to convert them first, which is not counted."
@@ -168,6 +172,12 @@ def _weights(c: Choices, m: Memory, t: Times) -> Found:
             "The checkpoint is in fp32; engines load it in 16 bits, as counted here.",
             "quantization#step-1",
         )
+    if c.model.element not in (None, "fp32", "bf16", "fp16") and c.weights == AUTO and c.found is None:
+        text = (
+            f"The file states {c.model.element} as its type and names no quantization: counted in 16 bits. If the "
+            "checkpoint is smaller, give its hf_quant_config.json, or choose the type of the weights."
+        )
+        yield "narrow-type-without-scheme", text, "quantization#step-1"
     if any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers):
         share = share_touched(c.model, group_sequences(c))
         text = (
