@@ -252,14 +252,19 @@ def format_seconds(value: float) -> str:
 
 
 def format_percent(share: float, digits: int = 3) -> str:
-    """Write a share of 1 as a percentage, with at most `digits` significant digits.
+    """Write a share of 1 as a percentage, with at most `digits` significant digits, but every whole percent.
 
     Examples
     --------
     >>> format_percent(0.1234), format_percent(0.25, 2), format_percent(1.5), format_percent(0)
     ('12.3%', '25%', '150%', '0%')
+    >>> format_percent(1.075, 2), format_percent(0.996, 2)
+    ('108%', '100%')
     """
-    return f"{significant(100 * float(share), digits)}%"
+    percent = 100 * float(share)
+    if 10**digits <= abs(percent) < math.inf:  # rounding 107.5 to two digits would give 110
+        return f"{round(percent):,}%"
+    return f"{significant(percent, digits)}%"
 
 
 def format_as(value: float, dimension: str) -> str:

@@ -101,6 +101,14 @@ def test_formatters():
     assert format_seconds(5e-9) == "5 ns"
     assert [format_percent(share) for share in (0.99999, -0.0123, 1e-6)] == ["100%", "-1.23%", "0.0001%"]
     assert format_percent(Fraction(1, 3), 2) == "33%"
+    assert [format_percent(share, 2) for share in (1.0749, -1.0749, 0.996, 12.3456)] == [
+        "107%",
+        "-107%",
+        "100%",
+        "1,235%",
+    ]
+    with pytest.raises(CalcError):
+        format_percent(math.inf)
     assert format_as(12, "FLOP/byte") == "12 FLOP/B"
     assert significant(99999) == "100,000"
     with pytest.raises(CalcError):

@@ -8,7 +8,7 @@ from calc.models import ModelGeometry, load
 from calc.panel import Panel, Row
 from calc.roofline import StepFloor, step_floor, step_work
 from calc.scheduling._chunks import chunk, chunks, last_chunk, reread_bytes, reread_positions
-from calc.units import CalcError, counted, format_bytes, format_count, format_seconds, plain, significant
+from calc.units import CalcError, counted, format_bytes, format_count, format_percent, format_seconds, plain
 from calc.working import working
 
 MOST_STEPS = 4096  # that a panel goes through
@@ -162,11 +162,11 @@ def _meaning(steps: int, longest: float, bare: float, whole: float, decoding: in
     if steps == 1:
         alone = "Nobody decodes beside it." if not decoding else "The others wait for all of it in a single gap."
         return f"The prompt fits in one step and reads nothing again. {alone}"
-    more = 100 * (bare / whole - 1)
+    more = bare / whole - 1
     without = "Without them the" if decoding else "The"
-    if more < 0.05:
+    if more < 5e-4:
         return f"{others} {without} floor of its steps is that of one step, within 0.1%: on paper the cut is free."
-    return f"{others} {without} floor of its steps is {significant(more, 2)}% above that of one step."
+    return f"{others} {without} floor of its steps is {format_percent(more, 2)} above that of one step."
 
 
 _LEFT_OUT = (

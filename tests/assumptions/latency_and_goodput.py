@@ -155,6 +155,32 @@ def who_waited(run: Run) -> None:
         assert abs(n["slow_due"] - n["delayed"]) <= 0.1 * n["delayed"] + 2
 
 
+def little_to_the_percent(run: Run) -> None:
+    """The gauge over those that decoded, to the percent: two digits would make 110% of 107.5%."""
+    n = run.namespace
+    ratios = [gauge.median / decoding.median for _, _, decoding, gauge in n["little_rows"]]
+    low, high = re.search(r"and ([\d.]+)% to ([\d.]+)% of those that decoded", run.prose).groups()
+    assert abs(float(low) - 100 * min(ratios)) <= 0.5 and abs(float(high) - 100 * max(ratios)) <= 0.5
+
+
+def both_clocks_repeat_by_repeat(run: Run) -> None:
+    """In how many repeats the engine's clock finds more good requests than the client's, counted from the recording."""
+    n = run.namespace
+    said = re.search(r"At ([\d.]+) due the client's clock finds .*? is the higher in (\d) of (\d) repeats", run.prose)
+    if said is None:
+        return
+    ttft, tpot = n["recorded_ttft_limit_ms"] / 1e3, n["recorded_tpot_limit_ms"] / 1e3
+    higher = []
+    for repeat in n["recorded_at"](float(said[1])):
+        client = engine = 0
+        for timeline, own in zip(repeat.run.timelines, repeat.engine, strict=True):
+            times, rest = [chunk.time_s for chunk in timeline.chunks], timeline.output_tokens - 1
+            client += times[0] - timeline.sent_s <= ttft and (times[-1] - times[0]) / max(1, rest) <= tpot
+            engine += own["queue"] + own["prefill"] <= ttft and own["decode"] / max(1, rest) <= tpot
+        higher.append(engine > client)
+    assert (int(said[2]), int(said[3])) == (sum(higher), len(higher))
+
+
 ALTERED = Altered(
     sensible=load_tests(),
     impossible=(
@@ -186,5 +212,12 @@ ALTERED = Altered(
         {"served_ms": -1},
         {"frozen_s": float("nan")},
     ),
-    claims=(verdicts_by_hand, rules_change_the_count, curve_holds, who_waited),
+    claims=(
+        verdicts_by_hand,
+        rules_change_the_count,
+        curve_holds,
+        who_waited,
+        little_to_the_percent,
+        both_clocks_repeat_by_repeat,
+    ),
 )
