@@ -35,7 +35,7 @@ from calc.quantization._formulas import (
 from calc.quantization._gguf import gguf, gguf_bits, gguf_mixes, gguf_types
 from calc.quantization._numerics import FLOATS, relative_error, representable, round_float, round_trip, sample
 from calc.quantization._panel import quantization_panel
-from calc.quantization._ranks import rank_bytes
+from calc.quantization._ranks import CutThrough, cut_through, rank_bytes
 from calc.quantization._schemes import Matrix, Part, Scheme, Stored, matrices, scheme, schemes, stored
 from calc.quantization._steps import Step, crossover, step
 
@@ -43,6 +43,7 @@ __all__ = [
     "FLOATS",
     "ORIGINAL",
     "Candidate",
+    "CutThrough",
     "Matrix",
     "Part",
     "Quantization",
@@ -56,6 +57,7 @@ __all__ = [
     "benchmarks",
     "candidates",
     "crossover",
+    "cut_through",
     "decide",
     "effective_bits",
     "engine_name",

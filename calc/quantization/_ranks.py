@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from calc.models import ModelGeometry
 from calc.parallel import Parallel, model_on_rank, weights_on_rank
@@ -15,6 +16,7 @@ from calc.quantization._schemes import (
     Scheme,
     kept_bytes,
     matches,
+    matrices,
     scheme,
     stored_by,
 )
@@ -92,3 +94,77 @@ def _rank_bytes(
         part = parts[group]
         found[group] = part.stored_bytes + kept_bytes(group) * (count - part.parameters)  # routers see every expert
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutThrough:
+    """A matrix whose slice on a rank ends inside a block that shares a scale.
+
+    Attributes
+    ----------
+    path : str
+        Its place in the model.
+    side : str
+        "rows" (outputs) or "columns" (inputs).
+    size, block : int
+        Rows or columns on a rank, and in a block.
+    """
+
+    path: str
+    side: str
+    size: int
+    block: int
+
+
+@functools.lru_cache(maxsize=512)
+def cut_through(
+    model: ModelGeometry, parallel: Parallel, how: Scheme, *, keeps: tuple[str, ...] = HEAD_AND_EMBEDDING
+) -> CutThrough | None:
+    """The first matrix that tensor parallelism cuts inside a scheme's block, which engines refuse to load.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+    parallel : Parallel
+    how : Scheme
+    keeps : tuple of str
+        Patterns of the matrices that stay in 16 bits.
+
+    Returns
+    -------
+    CutThrough or None
+        None where every slice is a whole number of blocks, or the engine pads it, as it does with MXFP4.
+
+    Raises
+    ------
+    CalcError
+        If the model can't be cut this way, or its matrices are not known.
+
+    References
+    ----------
+    vllm-project/vllm issue 17569 (blocks of fp8), issue 21695 (groups of AWQ).
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> found = cut_through(load("qwen3-235b-a22b"), Parallel(tensor=8), scheme("fp8-block"))
+    >>> found.path, found.side, found.size, found.block
+    ('model.layers.0.mlp.experts.gate_proj', 'rows', 192, 128)
+    >>> cut_through(load("qwen3-235b-a22b"), Parallel(tensor=4), scheme("fp8-block")) is None
+    True
+    """
+    if parallel.tensor == 1:
+        return None
+    whole = {matrix.path: matrix for matrix in matrices(model)}
+    for slice_ in matrices(model_on_rank(model, replace(parallel, pipeline=1, layers=None))):
+        matrix, rule = whole[slice_.path], how.of(slice_)
+        if rule.element == "fp4" and not rule.tensor_bytes:  # MXFP4's experts are padded
+            continue
+        if any(matches(p, slice_.path) for p in keeps):
+            continue
+        for side, block in zip(("rows", "columns"), rule.block, strict=True):
+            name = "output_dim" if side == "rows" else "input_dim"
+            size = getattr(slice_, name)
+            if block and size != getattr(matrix, name) and size % block:
+                return CutThrough(path=slice_.path, side=side, size=size, block=block)
+    return None

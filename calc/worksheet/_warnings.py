@@ -7,8 +7,19 @@ from collections.abc import Iterator
 from calc import capacity, kv_cache
 from calc.models import FullAttention, LatentAttention, LatentWindowAttention, MixtureOfExperts, RecurrentState
 from calc.models.families import WRAPPERS
+from calc.parallel import Parallel
+from calc.quantization import cut_through
 from calc.roofline import share_touched
-from calc.units import UNITS, counted, format_bytes, format_count, format_decimal, format_seconds, significant
+from calc.units import (
+    UNITS,
+    CalcError,
+    counted,
+    format_bytes,
+    format_count,
+    format_decimal,
+    format_seconds,
+    significant,
+)
 from calc.worksheet._choices import AUTO, Choices
 from calc.worksheet._lines import Warned
 from calc.worksheet._memory import Memory
@@ -20,11 +31,42 @@ TIGHT = 0.97  # of a GPU's memory; above it nothing is left for what the engine 
 
 def warnings(c: Choices, m: Memory, t: Times) -> tuple[Warned, ...]:
     """What to know about these choices, the gravest first."""
-    found = (*_impossible(c, m, t), *_memory(c, m), *_cache(c, m), *_weights(c, m, t), *_units(c))
+    found = (*_refused(c), *_impossible(c, m, t), *_memory(c, m), *_cache(c, m), *_weights(c, m, t), *_units(c))
     return tuple(Warned(code=code, text=text, step=step) for code, text, step in found)
 
 
 Found = Iterator[tuple[str, str, str]]
+
+
+def _refused(c: Choices) -> Found:
+    """A cut through a scheme's blocks: the weights add up, but engines don't load them."""
+    try:
+        found = cut_through(c.model, c.parallel, c.scheme, keeps=c.kept)
+    except CalcError:
+        return  # matrices that are not known
+    if found is None:
+        return
+    experts = ".experts." in found.path
+    name = found.path.rpartition(".")[2].removesuffix("_proj").replace("_", " and ")
+    text = (
+        f"{c.parallel} cuts the {'experts’ ' if experts else ''}{name} projection to {format_count(found.size)} {found.side} "
+        f"on a rank, and {found.block} of them share a scale: {significant(found.size / found.block)} blocks. Engines "
+        "refuse to load it (vLLM issues 17569 and 21695). "
+    )
+    good = [str(ranks) for ranks in (2**n for n in range(7)) if _whole_blocks(c, ranks)]
+    text += f"Of the powers of two, TP {', '.join(good)} leave{'s' if len(good) == 1 else ''} blocks whole"
+    if experts and not c.parallel.experts and _whole_blocks(c, c.parallel.tensor, experts=True):
+        text += ", and so do whole experts on each rank (expert parallelism)"
+    yield "cut-through-blocks", f"{text}; pipeline stages cut no matrix.", "quantization#step-3"
+
+
+def _whole_blocks(c: Choices, ranks: int, *, experts: bool | None = None) -> bool:
+    """Whether a number of ranks leaves every block of the scheme whole."""
+    cut = Parallel(tensor=ranks, experts=c.parallel.experts if experts is None else experts)
+    try:
+        return cut_through(c.model, cut, c.scheme, keeps=c.kept) is None
+    except CalcError:
+        return False
 
 
 def _impossible(c: Choices, m: Memory, t: Times) -> Found:
