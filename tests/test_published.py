@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from calc.published import ROLES, FieldCase, Row, call, evaluate, field_cases, r
 from calc.units import CalcError
 
 ALL = rows() + field_cases()
+GUARD = re.compile(r"`(\w+)(?:\[[\w.-]+\])?`")  # a test, with the entry that it is run on
 
 
 def near(value: float, wanted: float, tolerance: float) -> bool:
@@ -158,3 +160,14 @@ def test_an_entry_is_written_out_with_its_difference_and_what_is_wrong():
     assert written(third, figures=3)[1:] == ("0.3333333 B", "0.333 B", "none")
     case = next(case for case in field_cases() if case.id == "KV-02")
     assert written(case)[1:] == ("524,288 B", "524,288 B", "none")
+
+
+def test_every_erratum_of_the_book_names_a_test_that_there_is():
+    root = Path(__file__).parent.parent
+    page = (root / "book" / "reference" / "errata.md").read_text(encoding="utf-8").split("## In print")[0]
+    named = {
+        name for row in page.splitlines() if row.startswith("| ") for name in GUARD.findall(row.rpartition(" | ")[2])
+    }
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (root / "tests").rglob("*.py"))
+    assert len(named) >= 10
+    assert [name for name in sorted(named) if f"def {name}(" not in tests] == []

@@ -478,6 +478,11 @@ def test_a_ring_sends_what_its_steps_send(ranks):
     assert roofline.ring_bytes(message_bytes=960, ranks=ranks) == pytest.approx(sent)
 
 
+def test_a_ring_of_two_sends_the_message_once_and_a_long_one_almost_twice():
+    sent = [roofline.ring_bytes(message_bytes=1, ranks=ranks) for ranks in (2, 4, 8, 1000)]
+    assert sent[:3] == [1, 1.5, 1.75] and 1.99 < sent[3] < 2
+
+
 def test_at_the_break_even_splitting_saves_nothing():
     rates = {"weight_bytes": 139e9, "bandwidth": 3.35e12}
     each = roofline.break_even_all_reduce(**rates, ranks=8, all_reduces=160)

@@ -70,7 +70,7 @@ class Steps:
         return step_floor(self.work(new, cached, sequences, head), self.c.chip, multiplies=self.c.multiplies)
 
     def links_s(self, floor: StepFloor) -> float:
-        """Least time of a step's all-reduces by rings, alone; switches that add up on the way can halve it."""
+        """Least time of a step's all-reduces by rings, alone; with many ranks, switches that add up can halve it."""
         return step_floor(floor.work, self.c.chip, multiplies=self.c.multiplies, link=peer(self.c)).links_s
 
 
