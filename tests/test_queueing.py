@@ -525,3 +525,25 @@ def test_exponential_and_logarithm_are_written_as_such():
     assert "ln(1 / (1 − q))" in shown.text and r"\ln\left(" in shown.latex
     shown = working(q.mmc_wait_within, waiting=0.5, service_s=2, offered=9, servers=10, limit_s=3)
     assert "exp((a − c) · t / S)" in shown.text and r"\exp\left(" in shown.latex
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 5), st.randoms(use_true_random=False))
+def test_elimination_inverts_and_solves(size, rng):
+    matrix = [[rng.uniform(-1, 1) * 10 ** rng.uniform(-3, 3) for _ in range(size)] for _ in range(size)]
+    for i in range(size):  # a row's own number outweighs its others, so an inverse is there
+        matrix[i][i] = 2 * sum(map(abs, matrix[i])) or 1.0
+    inverse = q.eliminated([[*row, *(float(i == j) for j in range(size))] for i, row in enumerate(matrix)])
+    for i in range(size):
+        for j in range(size):
+            assert sum(matrix[i][k] * inverse[k][j] for k in range(size)) == pytest.approx(float(i == j), abs=1e-9)
+
+
+@pytest.mark.parametrize("rows", [[[0.0, 1.0]], [[1.0, 2.0, 0.0], [0.1, 0.2, 1.0]], [[1.0, 0.0, 3.0], [2.0, 0.0, 1.0]]])
+def test_elimination_refuses_equations_that_follow_from_each_other(rows):
+    with pytest.raises(q.SingularMatrix, match="follows from the others"):
+        q.eliminated(rows)
+
+
+def test_elimination_takes_rows_in_any_order_and_units():
+    assert q.eliminated([[0.0, 1.0, 2.0], [2.0**-60, 0.0, 3 * 2.0**-60]]) == [[3.0], [2.0]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calc.queueing import mm1_wait
+from calc.queueing import eliminated, mm1_wait
 from calc.queueing import utilization as busy
 from calc.units import CalcError, plain
 
@@ -223,22 +223,8 @@ def _product(a: Matrix, b: Matrix) -> Matrix:
 
 def _inverse(matrix: Matrix) -> Matrix:
     size = len(matrix)
-    return _eliminated([[*row, *(float(i == j) for j in range(size))] for i, row in enumerate(matrix)])
+    return eliminated([[*row, *(float(i == j) for j in range(size))] for i, row in enumerate(matrix)])
 
 
 def _solve(matrix: Matrix, right: list[float]) -> list[float]:
-    return [row[0] for row in _eliminated([[*row, value] for row, value in zip(matrix, right, strict=True)])]
-
-
-def _eliminated(rows: Matrix) -> Matrix:
-    """What stands right of a square matrix once that has become the identity, by elimination with pivots."""
-    size = len(rows)
-    for place in range(size):
-        pivot = max(range(place, size), key=lambda i: abs(rows[i][place]))
-        rows[place], rows[pivot] = rows[pivot], rows[place]
-        top = rows[place] = [value / rows[place][place] for value in rows[place]]
-        for i in range(size):
-            factor = rows[i][place]
-            if i != place and factor:
-                rows[i] = [x - factor * y for x, y in zip(rows[i], top, strict=True)]
-    return [row[size:] for row in rows]
+    return [row[0] for row in eliminated([[*row, value] for row, value in zip(matrix, right, strict=True)])]

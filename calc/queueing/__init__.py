@@ -3,8 +3,9 @@
 `_formulas` holds one server's arithmetic, `_servers` that of several, of fan-out and of a backlog. `_stations`
 applies it to a queue with several servers and has the exact wait of M/D/1. `_service` says how service times vary,
 `_distribution` adds, mixes and compares whole distributions, and `_simulate` runs the queue request by request,
-with a confidence interval. `_budget` holds the formulas of a first-token budget, `_compose` puts that of a replica
-together, and `_panel` is the live panel of the chapter.
+with a confidence interval. `_linear` solves a handful of linear equations, for queues in two dimensions. `_budget`
+holds the formulas of a first-token budget, `_compose` puts that of a replica together, and `_panel` is the live panel
+of the chapter.
 """
 
 from calc.queueing._budget import (
@@ -48,6 +49,7 @@ from calc.queueing._formulas import (
     offered_load,
     utilization,
 )
+from calc.queueing._linear import SingularMatrix, eliminated
 from calc.queueing._panel import first_token_panel
 from calc.queueing._servers import (
     allen_cunneen_wait,
@@ -93,6 +95,7 @@ __all__ = [
     "MMc",
     "Service",
     "Simulated",
+    "SingularMatrix",
     "Unstable",
     "allen_cunneen_wait",
     "assumed_seconds",
@@ -101,6 +104,7 @@ __all__ = [
     "buffered_seconds",
     "compose",
     "deterministic",
+    "eliminated",
     "erlang",
     "erlang_b",
     "erlang_c",

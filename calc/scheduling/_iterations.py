@@ -10,6 +10,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any
 
+from calc.queueing import SingularMatrix, eliminated
 from calc.roofline import positions_read
 from calc.scheduling._clock import Affine
 from calc.scheduling._ledger import Step
@@ -327,18 +328,9 @@ def _fit(samples: Iterable[Sample], parts: Any) -> list[float]:
 
 def _solve(rows: Sequence[Sequence[float]]) -> list[float] | None:
     """Least squares for a right side of ones, by the normal equations; None where columns depend on each other."""
-    width = len(rows[0])
-    table = [[sum(r[i] * r[j] for r in rows) for j in range(width)] + [sum(r[i] for r in rows)] for i in range(width)]
-    for i in range(width):
-        pivot = max(range(i, width), key=lambda k: abs(table[k][i]))
-        table[i], table[pivot] = table[pivot], table[i]
-        if abs(table[i][i]) < 1e-12:
-            return None
-        for k in range(i + 1, width):
-            factor = table[k][i] / table[i][i]
-            table[k] = [a - factor * b for a, b in zip(table[k], table[i], strict=True)]
-    solution = [0.0] * width
-    for i in reversed(range(width)):
-        rest = sum(table[i][j] * solution[j] for j in range(i + 1, width))
-        solution[i] = (table[i][width] - rest) / table[i][i]
-    return solution
+    columns = range(len(rows[0]))
+    table = [[*(sum(r[i] * r[j] for r in rows) for j in columns), sum(r[i] for r in rows)] for i in columns]
+    try:
+        return [solved for (solved,) in eliminated(table)]
+    except SingularMatrix:
+        return None
