@@ -229,7 +229,7 @@ SYMBOLS: dict[str, Symbol] = {
     "model_bytes": Symbol("B_model", "bytes of a model's tensors", "byte"),
     "read_seconds": Symbol("t_read", "least time to read the weights", "second"),
     "step_tokens": Symbol("m", "tokens in a step", ""),
-    "weights": Symbol("N", "weights that each token is multiplied with", ""),
+    "weights": Symbol("N_w", "weights that each token is multiplied with", ""),
     "multiply_seconds": Symbol("t_mul", "least time to multiply", "second"),
     "read": Symbol("t_read", "least time to read the weights", "second"),
     "multiply": Symbol("t_mul", "least time to multiply", "second"),
@@ -552,7 +552,7 @@ SYMBOLS: dict[str, Symbol] = {
     "delta_flop": Symbol("F_delta", "arithmetic on the states of gated delta nets", "FLOP"),
     "scan_flop": Symbol("F_scan", "arithmetic on the states of Mamba-2 layers", "FLOP"),
     "index_flop": Symbol("F_idx", "arithmetic of an indexer's scores", "FLOP"),
-    "mixed_latent_bytes_per_position": Symbol("B_pos", "cache bytes of one position, all layers", "byte"),
+    "mixed_latent_bytes_per_position": Symbol("B_pos", "cache bytes one position leaves in all layers", "byte"),
     "index_bytes_per_position": Symbol("B_idx", "bytes of one position in the indexers", "byte"),
     # latents that are made of many positions, and residual streams
     "run": Symbol("r_pos", "positions that make one entry", ""),

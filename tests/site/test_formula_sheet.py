@@ -17,6 +17,7 @@ from calc.working import working
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
 from textbook import formulas  # noqa: E402
+from textbook.symbols import groups  # noqa: E402
 
 
 def chapter(folder, shown, *, source="formula, numbers = chosen()\nshow(formula, **numbers)"):
@@ -64,3 +65,12 @@ def test_every_formula_in_the_output_of_a_chapter_stands_on_the_sheet(site):
             if "text/latex" in data:
                 last = data["text/plain"].splitlines()[-1]
                 assert (notebooks.name(path), last.partition(" = ")[0]) in derived, last
+
+
+@pytest.mark.parametrize("group", ["shared", "kv_cache", "roofline"])
+def test_a_symbol_stands_for_one_thing_where_formulas_meet(group):
+    """Formulas of these modules stand in one chapter; two kinds of intensity are told apart by their formulas."""
+    names = [SYMBOLS[name] for name in groups()[group]]
+    meanings = {(symbol.text, symbol.meaning) for symbol in names if symbol.text not in {"I", "B_pos"}}
+    texts = [text for text, _ in meanings]
+    assert sorted(texts) == sorted(set(texts))
