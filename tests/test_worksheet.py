@@ -388,34 +388,59 @@ def test_a_choice_that_misleads_is_named_and_others_are_not(code, there, absent)
     assert code not in {w.code for w in sized(absent).warnings}
 
 
-def test_units_and_the_engine_s_setting_are_always_named():
-    for engine in capacity.engines():
-        fraction = (
-            0.9 if capacity.memory_setting(engine).setting.startswith(("gpu", "--mem", "free", "cache")) else None
-        )
-        codes = {w.code for w in size("llama-3.1-8b", engine=engine, memory_fraction=fraction).warnings}
-        assert {"gb-gib", "memory-fraction"} <= codes
+VLLM_ONLY = {
+    "kv.sequence_bytes_per_rank.engine_blocks",
+    "kv.sequence_bytes_per_rank.engine_charge",
+    "capacity.vllm_kv_cache_tokens",
+    "capacity.vllm_concurrency",
+}
 
 
-MINIMAX = next(m["config"] for m in LATER["models"] if m["config"]["model_type"] == "minimax_m2")
-BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+@pytest.mark.parametrize("engine", capacity.engines())
+def test_each_engine_has_its_own_rule_and_its_own_words(engine):
+    setting, report = capacity.memory_setting(engine), size("llama-3.1-8b", engine=engine)
+    warned = {w.code: w.text for w in report.warnings}
+    assert {"gb-gib", "memory-fraction"} <= warned.keys()
+    keys = {line.key for line in report.lines}
+    assert (engine == "vllm") == (keys >= VLLM_ONLY) == (not keys.isdisjoint(VLLM_ONLY))
+    assert engine == "vllm" or "vLLM" not in " ".join(line.label for line in report.lines)
+    share = report.assumptions["memory_fraction"]
+    held = {
+        "weight_bytes": report["weights.per_rank_bytes"][0],
+        "activation_bytes": 1.5 * GIB + 16 * 128256 * 4,
+        "graph_bytes": GIB,
+        "communication_bytes": GIB,
+        "total_bytes": report["capacity.total_bytes"],
+    }
+    assert report["capacity.pool_bytes"] == capacity.engine_pool_bytes(engine, fraction=share, **held)
+    if setting.rule == "none":
+        assert share is None and "capacity.memory_fraction" not in keys
+        assert report["capacity.margin_bytes"] == setting.margin_bytes == GIB
+        assert "no share" in warned["memory-fraction"]
+        with pytest.raises(CalcError, match="takes no share of the memory"):
+            size("llama-3.1-8b", engine=engine, memory_fraction=0.5)
+        return
+    line = report.line("capacity.memory_fraction")
+    assert line.kind == "assumed" and share == (setting.default or setting.assumed)
+    assert bool(line.source) == (setting.default is not None)  # a guess has no source
+    assert ("is assumed" in warned["memory-fraction"]) == (setting.default is None)
+    other = size("llama-3.1-8b", engine=engine, memory_fraction=0.5).line("capacity.memory_fraction")
+    assert (other.source, other.value) == ("", 0.5)
 
 
-@pytest.mark.parametrize(
-    ("config", "choices", "says"),
-    [
-        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 8}, "to 192 rows on a rank.*TP 1, 2, 4 leave.*experts"),
-        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 16}, "to 96 rows on a rank"),
-        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 4}, None),
-        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 8, "expert_parallel": True}, None),
-        ("qwen3-235b-a22b", {"tensor": 8, "weights": "fp8-block"}, "to 192 rows"),
-        ("qwen2.5-72b", {"tensor": 8, "weights": "awq-int4-g128"}, "to 3,696 columns.*28.88 blocks.*TP 1 leaves"),
-        ("qwen2.5-72b", {"tensor": 8}, None),
-        ("qwen2.5-72b", {"tensor": 1, "pipeline": 2, "weights": "awq-int4-g128"}, None),
-        ("deepseek-v3", {"tensor": 16}, None),
-        ("gpt-oss-120b", {"tensor": 8}, None),  # 360 of its columns are no whole groups of 32; engines pad them
-    ],
-)
+def test_a_floor_rules_out_what_it_counts_and_nothing_more():
+    report = size("llama-3.1-70b", tensor=8, concurrency=150, tpot_s=0.01)
+    (text,) = [w.text for w in report.warnings if w.code == "limit-below-floor"]
+    assert f"Up to {report['limits.most_sequences_by_tpot']} sequences at once keep it" in text
+    assert "150 sequences" in text and "cache in bf16, TP 8" in text and "tuning" not in text
+    slow = size("llama-3.1-70b", tensor=8, ttft_s=0.1)
+    (text,) = [w.text for w in slow.warnings if w.code == "limit-below-floor"]
+    assert "multiplied as bf16" in text and "other types" in text
+    assert size("llama-3.1-70b", tensor=8, ttft_s=0.1, weights="fp8")["limits.ttft_possible"]
+    never = size("llama-3.1-70b", tensor=8, tpot_s=1e-3)
+    assert "A single sequence does not keep it either" in " ".join(w.text for w in never.warnings)
+
+
 def test_a_cut_through_a_block_is_called_out_first(config, choices, says):
     first = size(config, accelerator="h200-sxm", **choices).warnings[0]
     assert (first.code == "cut-through-blocks") == (says is not None)

@@ -22,6 +22,12 @@ class MemorySetting:
     default : float or None
         None where the engine works it out at start.
     default_text : str
+    rule : str
+        How the setting becomes a pool; "none" where it is no share of a memory.
+    assumed : float or None
+        What this book takes where the engine works it out at start; a guess.
+    margin_bytes : float or None
+        What an engine without a share leaves free.
     share_of : str
         What it is a share of, and what the share is for.
     outside : str
@@ -37,6 +43,9 @@ class MemorySetting:
     setting: str
     default: float | None
     default_text: str
+    rule: str
+    assumed: float | None
+    margin_bytes: float | None
     share_of: str
     outside: str
     admission: str
@@ -64,11 +73,25 @@ def memory_setting(engine: str) -> MemorySetting:
     'cache_max_entry_count'
     """
     entry = _entry(engine)
-    named = ("version", "setting", "default", "default_text", "share_of", "outside", "admission", "source", "url")
+    margin = entry.get("margin_mib")
+    named = (
+        "version",
+        "setting",
+        "default",
+        "default_text",
+        "rule",
+        "share_of",
+        "outside",
+        "admission",
+        "source",
+        "url",
+    )
     return MemorySetting(
         slug=engine,
         engine=entry["name"],
         checked=load_json("memory_settings.json")["checked"],
+        assumed=entry.get("assumed"),
+        margin_bytes=None if margin is None else margin * UNITS["MiB"].factor,
         **{name: entry[name] for name in named},
     )
 

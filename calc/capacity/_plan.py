@@ -124,7 +124,7 @@ def plan(
     parallel: Parallel,
     *,
     total_bytes: float,
-    fraction: float,
+    fraction: float | None,
     engine: str = "vllm",
     weight_element_bytes: float = 2,
     weight_bytes: Mapping[int, float] | None = None,
@@ -145,8 +145,8 @@ def plan(
     parallel : Parallel
     total_bytes : float
         Memory of each GPU as a program sees it.
-    fraction : float
-        The engine's memory setting, above 0 and at most 1.
+    fraction : float or None
+        The engine's memory setting, above 0 and at most 1; None takes its default.
     engine : str
         One of `engines`: what the fraction is a share of.
     weight_element_bytes : float
@@ -195,7 +195,7 @@ def plan(
     >>> eight.blocks, eight.tokens(length=4096)
     (91047, 1456752)
     """
-    if not 0 < fraction <= 1:
+    if fraction is not None and not 0 < fraction <= 1:
         raise CalcError(f"fraction is {fraction!r:.40}, wanted above 0 and at most 1")
     layout = pool(
         model, element=element, ranks=parallel.tensor, block_tokens=block_tokens, prefix_caching=prefix_caching

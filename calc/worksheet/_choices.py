@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calc import capacity, hardware, kv_cache, quantization
+from calc.capacity import MemorySetting
 from calc.hardware import Accelerator
 from calc.models import ConfigError, LatentWindowAttention, ModelGeometry, catalogue, load, parse
 from calc.models.fields import read_file, shown
@@ -63,7 +64,8 @@ class Choices:
     cache: str
     cache_why: str
     engine: str
-    fraction: float
+    fraction: float | None
+    fraction_from: str
     given: Mapping[str, Any]
 
     def __getattr__(self, name: str) -> Any:
@@ -212,11 +214,7 @@ def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
     weights = given.pop("weights")
     kept_as = how_stored(model, data, path, weights, given.pop("cache"), given.pop("quantization_file"))
     engine, fraction = given.pop("engine"), given.pop("memory_fraction")
-    setting = capacity.memory_setting(engine)
-    if fraction is None:
-        fraction = setting.default if setting.default is not None else 0.9
-    else:
-        memory_share(fraction)
+    fraction, fraction_from = _fraction(capacity.memory_setting(engine), fraction)
     return Choices(
         model=model,
         config=data,
@@ -233,6 +231,7 @@ def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
         cache_why=kept_as.cache_why,
         engine=engine,
         fraction=fraction,
+        fraction_from=fraction_from,
         given=given,
     )
 
@@ -241,6 +240,22 @@ def whole_number(name: str, value: Any, most: int, least: int = 1) -> None:
     """Refuse what is no count in its range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise CalcError(f"{name} is {value!r:.40}, wanted a whole number from {least:,} to {most:,}")
+
+
+def _fraction(setting: MemorySetting, stated: Any) -> tuple[float | None, str]:
+    """The engine's memory setting and whose it is; None for an engine that takes no share of a memory."""
+    if setting.rule == "none":
+        if stated is not None:
+            raise CalcError(
+                f"memory_fraction is {stated!r:.40}, but {setting.engine} takes no share of the memory: leave it out"
+            )
+        return None, "none taken"
+    if stated is not None:
+        memory_share(stated)
+        return stated, "chosen"
+    if setting.default is not None:
+        return setting.default, f"{setting.engine}'s default"
+    return setting.assumed, f"assumed: {setting.engine} works it out at start"
 
 
 def memory_share(value: Any) -> None:
@@ -282,11 +297,12 @@ def _arithmetic(stated: Any, scheme: Scheme, chip: Accelerator) -> str:
 def _cache(stated: Any, found: Quantization | None, model: ModelGeometry) -> tuple[str, str]:
     if stated != AUTO:
         kv_cache.element_of(stated)
+    if any(isinstance(layer.mixer, LatentWindowAttention) for layer in model.layers):
+        return "fp8" if stated == AUTO else stated, "the one format that engines have for these latents, mostly fp8"
+    if stated != AUTO:
         return stated, "chosen"
     if found is not None and found.cache:
         return found.cache, "asked for by the checkpoint's quantization"
-    if any(isinstance(layer.mixer, LatentWindowAttention) for layer in model.layers):
-        return "fp8", "the one format that engines have for these latents, mostly fp8"
     if model.element in ("fp16", "bf16"):
         return model.element, "the checkpoint's own type, what engines take unless told otherwise"
     return "bf16", "what engines take for such a checkpoint unless told otherwise"

@@ -281,6 +281,8 @@ def cache_section(c: Choices, m: Memory) -> Section:
     )
     pages = m.uniform_page_bytes_per_rank(c.positions, c.block_tokens)
     b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", pages, "byte", step="kv_cache#step-7")
+    if c.engine != "vllm":
+        return b.section()
     held = m.pool.held_blocks(length=c.positions)
     charged = m.pool.request_blocks(length=c.positions, in_flight=1)
     for key, label, blocks in (
@@ -316,15 +318,27 @@ def capacity_section(c: Choices, m: Memory) -> Section:
         "byte",
         step="capacity#step-1",
     )
-    b.add(
-        "memory_fraction",
-        f"{setting.engine}'s {setting.setting}",
-        c.fraction,
-        kind="assumed",
-        step="capacity#step-5",
-        note=f"A share of {setting.share_of}.",
-        **where,
-    )
+    if c.fraction is None:
+        b.add(
+            "margin_bytes",
+            f"{setting.engine} leaves free",
+            setting.margin_bytes,
+            "byte",
+            kind="published",
+            step="capacity#step-5",
+            note=f"Its cache, {setting.setting}, is cut to what fits; more is not asked for here.",
+            **where,
+        )
+    else:
+        b.add(
+            "memory_fraction",
+            f"{setting.engine}'s {setting.setting}",
+            c.fraction,
+            kind="assumed",
+            step="capacity#step-5",
+            note=f"A share of {setting.share_of}. {c.fraction_from[:1].upper()}{c.fraction_from[1:]}.",
+            **(where if c.fraction == setting.default else {}),
+        )
     b.add("limiting_rank", "Limiting rank", m.limiting, step="capacity#step-6", text=_rank_text(c, m.limiting))
     b.add("weight_bytes", "Weights there", m.rank_bytes[m.limiting], "byte", step="capacity#step-2")
     logits = capacity.tensor_bytes(rows=c.concurrency, width=c.model.vocab, element_bytes=4)
@@ -364,7 +378,8 @@ def capacity_section(c: Choices, m: Memory) -> Section:
     b.add("block_tokens", "Positions in a block", max(g.block_tokens for g in m.pool.groups), step="capacity#step-4")
     b.add("block_bytes", "One block there", rank.block_bytes, "byte", step="paged_attention#step-2")
     by = capacity.pool_blocks, {"pool_bytes": rank.pool_bytes, "block_bytes": rank.block_bytes}
-    b.add("blocks", "Blocks that every rank has", m.plan.blocks, step="capacity#step-4", by=by)
+    own = "" if setting.slug == "vllm" else f"In blocks as vLLM lays them out; {setting.engine}'s were not looked up."
+    b.add("blocks", "Blocks that every rank has", m.plan.blocks, step="capacity#step-4", by=by, note=own)
     needed = m.pool.request_blocks(length=c.positions, in_flight=1)
     b.add("request_blocks", "Blocks charged for a sequence at its end", needed, step="capacity#step-8")
     b.add("max_sequences", "Sequences that fit with room to finish", m.max_sequences, step="capacity#step-8", keep=True)
@@ -385,6 +400,8 @@ def capacity_section(c: Choices, m: Memory) -> Section:
         m.max_sequences >= c.concurrency,
         step="capacity#step-8",
     )
+    if setting.slug != "vllm":
+        return b.section()
     in_flight = 2 * c.batched_tokens
     blocks = {"blocks": m.plan.blocks, "request_blocks": m.pool.request_blocks(length=c.positions, in_flight=in_flight)}
     note = (

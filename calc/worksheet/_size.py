@@ -81,7 +81,8 @@ def size(
     engine : str
         One of `calc.capacity.engines`: what `memory_fraction` is a share of.
     memory_fraction : float or None
-        The engine's memory setting; None takes its default.
+        The engine's memory setting; None takes its default, or an assumed share where it works one out at start.
+        llama.cpp takes none.
     workspace_bytes, graph_bytes, communication_bytes : float
         Activations and workspace without logits, captured graphs, communication buffers and context: on every GPU.
     block_tokens, batched_tokens : int
@@ -200,6 +201,7 @@ def _assumptions(c: Choices) -> dict[str, Any]:
         "cache_from": c.cache_why,
         "engine": c.engine,
         "memory_fraction": c.fraction,
+        "memory_fraction_from": c.fraction_from,
         "positions_at_end": c.positions,
         "sequences_in_a_decode_step": _time.group_sequences(c),
         **{key: value for key, value in c.given.items() if key != "host_rate"},

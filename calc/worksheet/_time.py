@@ -39,6 +39,7 @@ class Times:
     decode: StepFloor | None
     last: StepFloor | None
     why_not: str = ""
+    most_by_tpot: int | None = None
 
 
 def peer(c: Choices) -> str | None:
@@ -95,6 +96,7 @@ def work_out(c: Choices, m: Memory) -> Times:
             prefill=steps.floor(c.context, 0, 1),
             decode=steps.floor(1, c.context, group_sequences(c)),
             last=steps.floor(1, c.positions, group_sequences(c)),
+            most_by_tpot=None if c.tpot_s is None else most_sequences(c, m, c.tpot_s),
         )
     except CalcError as error:
         return Times(prefill=None, decode=None, last=None, why_not=str(error))
@@ -205,7 +207,7 @@ def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
         )
         met = None if t.last is None else t.last.seconds <= c.tpot_s
         b.add("tpot_possible", "A decode step's floor keeps it to the end", met, step="roofline#step-4", note=t.why_not)
-        most = None if t.last is None else most_sequences(c, m, c.tpot_s)
+        most = t.most_by_tpot
         text = None if most is None else "none" if most == 0 else None
         b.add(
             "most_sequences_by_tpot",

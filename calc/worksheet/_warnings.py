@@ -49,9 +49,9 @@ def _refused(c: Choices) -> Found:
     experts = ".experts." in found.path
     name = found.path.rpartition(".")[2].removesuffix("_proj").replace("_", " and ")
     text = (
-        f"{c.parallel} cuts the {'experts’ ' if experts else ''}{name} projection to {format_count(found.size)} {found.side} "
-        f"on a rank, and {found.block} of them share a scale: {significant(found.size / found.block)} blocks. Engines "
-        "refuse to load it (vLLM issues 17569 and 21695). "
+        f"{c.parallel} cuts the {'experts’ ' if experts else ''}{name} projection to {format_count(found.size)} "
+        f"{found.side} on a rank, and {found.block} of them share a scale: {significant(found.size / found.block)} blocks. "
+        "Engines refuse to load it (vLLM issues 17569 and 21695). "
     )
     good = [str(ranks) for ranks in (2**n for n in range(7)) if _whole_blocks(c, ranks)]
     text += f"Of the powers of two, TP {', '.join(good)} leave{'s' if len(good) == 1 else ''} blocks whole"
@@ -92,29 +92,53 @@ def _impossible(c: Choices, m: Memory, t: Times) -> Found:
             f"{format_count(longest)} as the longest: engines refuse it unless told to scale positions."
         )
         yield "longer-than-the-model", text, "kv_cache#step-4"
-    for limit, floor, what in (
-        (c.ttft_s, t.prefill, "A prompt takes"),
-        (c.tpot_s, t.last, "The last decode step of a response takes"),
-    ):
-        if limit is not None and floor is not None and floor.seconds > limit:
-            text = (
-                f"{what} {format_seconds(floor.seconds)} at its floor, more than the limit of {format_seconds(limit)}: "
-                "no tuning gets there on these GPUs."
-            )
-            yield "limit-below-floor", text, "roofline#step-4"
+    yield from _limits(c, m, t)
     if idle := c.count - c.replicas * c.parallel.gpus:
         text = f"{counted(idle, 'GPU')} of {c.count} stay idle: a replica takes {c.parallel.gpus}."
         yield "idle-gpus", text, "capacity#step-7"
 
 
+def _limits(c: Choices, m: Memory, t: Times) -> Found:
+    """Limits below a floor, and what exactly a floor rules out: these sequences, types and cut, not every tuning."""
+    types = f"weights stored as {c.scheme.name}, multiplied as {c.multiplies}, cache in {c.cache}, {c.parallel}"
+    other = "other types, another cut or another chip have other floors"
+    if c.ttft_s is not None and t.prefill is not None and t.prefill.seconds > c.ttft_s:
+        text = (
+            f"A prompt of {counted(c.context, 'token')} takes {format_seconds(t.prefill.seconds)} at its floor, more "
+            f"than the limit of {format_seconds(c.ttft_s)}: whatever the engine does, with {types}. A shorter prompt, "
+            f"one that is partly cached, {other}."
+        )
+        yield "limit-below-floor", text, "roofline#step-4"
+    if c.tpot_s is not None and t.last is not None and t.last.seconds > c.tpot_s:
+        most = t.most_by_tpot
+        fewer = f"Up to {counted(most, 'sequence')} at once keep{'s' if most == 1 else ''} it" if most else (
+            "A single sequence does not keep it either"
+        )  # fmt: skip
+        text = (
+            f"The last decode step of {counted(c.concurrency, 'sequence')} at once takes "
+            f"{format_seconds(t.last.seconds)} at its floor, more than the limit of {format_seconds(c.tpot_s)}: "
+            f"whatever the engine does, with {types} and one token a step. {fewer}; {other}, and speculation gives "
+            "more tokens a step."
+        )
+        yield "limit-below-floor", text, "roofline#step-4"
+
+
 def _memory(c: Choices, m: Memory) -> Found:
     setting = capacity.memory_setting(c.engine)
-    text = (
-        f"{setting.engine}'s {setting.setting} is a share of {setting.share_of}. The same number means something else "
-        f"in another engine; outside it: {setting.outside}."
-    )
+    if c.fraction is None:
+        text = (
+            f"{setting.engine} takes no share of the memory. Its cache has the size that {setting.setting} asks for; "
+            f"the room here is the largest that leaves {format_bytes(setting.margin_bytes)} of a GPU free."
+        )
+    else:
+        text = (
+            f"{setting.engine}'s {setting.setting} is a share of {setting.share_of}. The same number means something "
+            f"else in another engine; outside it: {setting.outside}."
+        )
+        if c.fraction_from.startswith("assumed"):
+            text += f" {significant(c.fraction)} is assumed here; the engine's own is {setting.default_text}."
     yield "memory-fraction", text, "capacity#step-5"
-    if c.fraction > TIGHT:
+    if setting.rule in ("all", "static") and c.fraction > TIGHT:  # a share of the total, or of nearly all of it
         text = (
             f"{significant(100 * c.fraction, 3)}% leaves {format_bytes((1 - c.fraction) * m.total_bytes)} of a GPU for "
             "the driver, other programs and all that the engine did not measure: starts that fail, or die under load."
