@@ -371,6 +371,14 @@ def test_the_worksheet_is_complete(config, cut):
     assert not [line.key for line in report.lines if line.value is None]
 
 
+def test_a_cache_of_one_format_is_not_said_to_be_halved():
+    for cache in ("auto", "bf16", "fp8"):
+        report = size(V4, tensor=8, cache=cache)
+        assert report["kv.bytes_per_token"] == 325_922.25
+        assert "cache-quantized" not in {warned.code for warned in report.warnings}
+        assert "kv-replication" in {warned.code for warned in report.warnings}
+
+
 # --- thousands of broken files -------------------------------------------------------------------
 
 
