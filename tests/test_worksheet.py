@@ -441,6 +441,25 @@ def test_a_floor_rules_out_what_it_counts_and_nothing_more():
     assert "A single sequence does not keep it either" in " ".join(w.text for w in never.warnings)
 
 
+MINIMAX = next(m["config"] for m in LATER["models"] if m["config"]["model_type"] == "minimax_m2")
+BLOCKS = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
+
+
+@pytest.mark.parametrize(
+    ("config", "choices", "says"),
+    [
+        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 8}, "to 192 rows on a rank.*TP 1, 2, 4 leave.*experts"),
+        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 16}, "to 96 rows on a rank"),
+        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 4}, None),
+        (MINIMAX | {"quantization_config": BLOCKS}, {"tensor": 8, "expert_parallel": True}, None),
+        ("qwen3-235b-a22b", {"tensor": 8, "weights": "fp8-block"}, "to 192 rows"),
+        ("qwen2.5-72b", {"tensor": 8, "weights": "awq-int4-g128"}, "to 3,696 columns.*28.88 blocks.*TP 1 leaves"),
+        ("qwen2.5-72b", {"tensor": 8}, None),
+        ("qwen2.5-72b", {"tensor": 1, "pipeline": 2, "weights": "awq-int4-g128"}, None),
+        ("deepseek-v3", {"tensor": 16}, None),
+        ("gpt-oss-120b", {"tensor": 8}, None),  # 360 of its columns are no whole groups of 32; engines pad them
+    ],
+)
 def test_a_cut_through_a_block_is_called_out_first(config, choices, says):
     first = size(config, accelerator="h200-sxm", **choices).warnings[0]
     assert (first.code == "cut-through-blocks") == (says is not None)

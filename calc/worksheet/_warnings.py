@@ -50,8 +50,8 @@ def _refused(c: Choices) -> Found:
     name = found.path.rpartition(".")[2].removesuffix("_proj").replace("_", " and ")
     text = (
         f"{c.parallel} cuts the {'experts’ ' if experts else ''}{name} projection to {format_count(found.size)} "
-        f"{found.side} on a rank, and {found.block} of them share a scale: {significant(found.size / found.block)} blocks. "
-        "Engines refuse to load it (vLLM issues 17569 and 21695). "
+        f"{found.side} on a rank, and {found.block} of them share a scale: {significant(found.size / found.block)} "
+        "blocks. Engines refuse to load it (vLLM issues 17569 and 21695). "
     )
     good = [str(ranks) for ranks in (2**n for n in range(7)) if _whole_blocks(c, ranks)]
     text += f"Of the powers of two, TP {', '.join(good)} leave{'s' if len(good) == 1 else ''} blocks whole"
