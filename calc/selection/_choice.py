@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import floor
 
-from calc.selection._formulas import (
+from calc.selection._money import (
     break_even_demand,
     break_even_price_ratio,
     cost_per_million,
