@@ -27,7 +27,7 @@ _MARKS = re.compile(r" [+-] |(?<!\\)[{}]|\\left(?![a-z])|\\right(?![a-z])")
 _SUBSCRIPT = re.compile(r"_\{\\mathrm\{([^}]*)\}\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+|[\\{}]")
 WIDEST = 32  # characters in a row of a sum: what a phone shows
-MOST, CLOCK = 6, 8  # digits written in full: of a ratio, and of a quantity, such as seconds read to the microsecond
+MOST, CLOCK = 6, 8  # digits written in full, and of a quantity that is given, such as seconds read to the microsecond
 _PRECEDENCE = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2}
 
 
@@ -128,7 +128,7 @@ def working(function: Callable, *, names: dict[str, str] | None = None, **argume
         evaluate = functools.partial(eval, code, function.formula.__globals__)  # our own source, never a reader's text
         scope[target] = evaluate(scope)
         used = {n.id: scope[n.id] for n in ast.walk(statement.value) if isinstance(n, ast.Name) and n.id in scope}
-        numbers, near = _operands(used, units, evaluate, scope[target])
+        numbers, near = _operands(used, arguments, units, evaluate, scope[target])
         last = statement is body[-1] or target == function.__name__
         units[target] = function.result_unit if last or target not in SYMBOLS else SYMBOLS[target].unit
         result = _result(scope[target], units[target])
@@ -211,14 +211,14 @@ def exact(value: Any, dimension: str) -> str:
     return _all_digits(value, dimension) or f"≈ {_digits(value, dimension, MOST)}"
 
 
-def _all_digits(value: Any, dimension: str) -> str:
+def _all_digits(value: Any, dimension: str, most: int = CLOCK) -> str:
     """All the digits of a value with its unit; "" if it isn't whole and they are too many, as those of a third."""
     short = format_as(value, dimension)
     if math.isclose(parse(short).value, value, rel_tol=1e-12):
         return short
     full = _digits(value, dimension, 15)
     whole = dimension in {"", "count", "byte"} and value % 1 == 0
-    most = MOST if dimension in {"", "count"} else CLOCK
+    most = MOST if dimension in {"", "count"} else most
     return full if whole or len(re.sub(r"\D", "", full).lstrip("0")) <= most else ""
 
 
@@ -234,14 +234,16 @@ def _digits(value: Any, dimension: str, digits: int) -> str:
     return significant(value, digits) + unit
 
 
-def _operands(numbers: dict, units: dict[str, str], evaluate: Callable, value: Any) -> tuple[dict[str, str], Any]:
+def _operands(
+    numbers: dict, given: dict, units: dict[str, str], evaluate: Callable, value: Any
+) -> tuple[dict[str, str], Any]:
     """Write the numbers that a statement uses; with the rounded among them, what the statement gives, else None.
 
     A rounded number has four digits, as results have, or as many more as its place needs for a result that is right
     to within one in its last digit: 1 − 0.99998 is not 1 − 1.
     """
     kinds = {name: units.get(name, "").partition(">")[0] for name in numbers}
-    texts = {name: _all_digits(number, kinds[name]) for name, number in numbers.items()}
+    texts = {name: _all_digits(n, kinds[name], CLOCK if name in given else MOST) for name, n in numbers.items()}
     rounded = [name for name, text in texts.items() if not text]
     if not rounded:
         return texts, None

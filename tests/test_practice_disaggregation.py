@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 
+import nbformat
 import pytest
 
 from calc import practice
 from calc.sources import load_json
+from calc.units import parse
+
+CHAPTER = Path(__file__).parent.parent / "book" / "service" / "disaggregation.ipynb"
 
 F = Fraction
 DECIMAL = 10**6
@@ -139,3 +145,26 @@ def test_the_checklist_is_long_enough():
 def test_the_plan_of_the_design_question_says_what_it_assumes(seed):
     text = str(practice.problem("disaggregation/split-or-not", seed).solution())
     assert "assumed" in text and "descriptors" in text and "both limits" in text
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_handoff_of_the_design_question_follows_from_what_it_states(seed):
+    """From the question's own words: prompt, link, its share and the time of a descriptor, which is the chapter's."""
+    problem = practice.problem("disaggregation/split-or-not", seed)
+    asked = problem.text
+    prompt = int(re.search(r"([\d,]+) prompt tokens", asked)[1].replace(",", ""))
+    gbit, percent = (int(x) for x in re.search(r"with (\d+) Gbit/s for each GPU, (\d+)% of it", asked).groups())
+    each = exact(re.search(r"posting a descriptor takes ([\d.]+) µs", asked)[1])
+    assumed = nbformat.read(CHAPTER, as_version=4).cells[1].source
+    assert float(each) == float(re.search(r"descriptor_us = ([\d.]+)", assumed)[1])
+    blocks = -(-prompt // 16)
+    rank_bytes = prompt * 80 * 2 * (8 // 4) * 128 * 2  # both models: 80 layers, 8 heads of 128 on four GPUs, 16 bits
+    wire = F(rank_bytes * 8, gbit * 10**9) / F(percent, 100)
+    took = wire + blocks * 80 * 2 * each / DECIMAL
+    told = str(problem.solution())
+    assert parse(re.search(r"moves the cache in ([\d.]+ m?s) in", told)[1]).value == pytest.approx(
+        float(took), rel=5e-3
+    )
+    assert f"{blocks * 160:,} descriptors" in told
+    share = float(re.search(r"of which the wire is ([\d.]+)%", told)[1]) / 100
+    assert share == pytest.approx(float(wire / took), rel=0.06)

@@ -11,20 +11,21 @@ from calc.practice.disaggregation._model import FLEET
 from calc.sources import load_json
 from calc.units import counted, format_percent, format_seconds, significant
 
-EFFICIENCY = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "overlap": 0.5}  # assumed
+EFFICIENCY = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "overlap": 0.93}  # assumed, as in the chapter
 MEMORY = {"memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
 RANKS = 4
 BATCH = 64
-DESCRIPTOR_S = 2e-6
+WIRE = 0.8  # of a link's speed, with large pieces
+DESCRIPTOR_US = 2.4
 
 
 def _solution(n: Numbers) -> list[str]:
     prompts = queueing.typical_lengths(load_json("length_tables.json")["azure_2023_conversation"]["prompt_tokens"])
     model, chip = models.load(n.model), hardware.accelerator(n.chip)
     one = d.worker(model, chip, ranks=RANKS, prompts=prompts, **EFFICIENCY, **MEMORY)
-    way = d.Handoff(wire_rate=0.8 * n.gbit * 1e9 / 8, descriptor_s=DESCRIPTOR_S, control_s=0.05)
+    way = d.Handoff(wire_rate=WIRE * n.gbit * 1e9 / 8, descriptor_s=DESCRIPTOR_US / 1e6, control_s=0.05)
     prompt_s = one.prompt_s(n.prompt)
-    step_s = one.read_s + BATCH * (n.prompt + n.output / 2) * one.position_s
+    step_s = one.decode_s(BATCH, BATCH * (n.prompt + n.output / 2))
     decode_s = n.output * step_s / BATCH
     ratio = d.prefill_per_decode(prompt_s=prompt_s, decode_s=decode_s)
     moved = way.exposed_s(one, n.prompt)
@@ -71,7 +72,8 @@ split_or_not = Problem(
     ask=lambda n: (
         f"An assistant on {models.load(n.model).name} gets {n.rate} requests a second, {n.prompt:,} prompt tokens and "
         f"{n.output} output tokens on average. First tokens must come within {n.first} ms, the others at {n.pace} ms "
-        f"each. You have nodes of eight {hardware.accelerator(n.chip).name} with {n.gbit} Gbit/s for each GPU. A "
+        f"each. You have nodes of eight {hardware.accelerator(n.chip).name} with {n.gbit} Gbit/s for each GPU, "
+        f"{format_percent(WIRE)} of it reached with large pieces, and posting a descriptor takes {DESCRIPTOR_US} µs. A "
         "colleague wants to split prefill from decode. What do you measure, what do you compute, and what "
         "would make you say yes?"
     ),
