@@ -7,7 +7,7 @@ from typing import Any
 from chapters import Run
 from hypothesis import strategies as st
 
-from calc import adapters, hardware, models
+from calc import adapters, hardware, models, parameters
 from calc.units import UNITS
 
 from . import Altered
@@ -90,6 +90,13 @@ def shares_of_requests(run: Run) -> None:
     assert n["hits"] <= adapters.pinned_hit_ratio(n["popularity"], slots=n["slots"]) + 0.02  # one is approximated
 
 
+def a_halved_speed_put_down_to_bytes(run: Run) -> None:
+    """69 tokens a second that became 35, over the share of an adapter's bytes: neither is rounded before."""
+    mistral = models.load("mistral-7b-v0.1")
+    base, pairs = parameters.count(mistral).total, adapters.adapter(mistral, rank=16).low_rank_parameters
+    assert f"{(69 / 35 - 1) / (pairs / base):.0f}× too much" in run.prose
+
+
 ALTERED = Altered(
     sensible=many_adapters(),
     impossible=(
@@ -119,5 +126,11 @@ ALTERED = Altered(
         {"adapter_folder": "no/such/folder"},
         {"model_slug": "mixtral-8x7b", "target_modules": ["experts.down_proj"]},
     ),
-    claims=(every_row_agrees, what_limits_the_batch, sets_of_adapters, shares_of_requests),
+    claims=(
+        every_row_agrees,
+        what_limits_the_batch,
+        sets_of_adapters,
+        shares_of_requests,
+        a_halved_speed_put_down_to_bytes,
+    ),
 )

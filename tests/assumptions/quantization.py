@@ -87,6 +87,14 @@ def a_choice_that_runs_fits_and_is_good_enough(run: Run) -> None:
         assert not good
 
 
+def the_turn_of_the_matrices_that_were_measured(run: Run) -> None:
+    """All of their weights are stored alike: 4 bits and a 16-bit scale for 128, or 16 bits."""
+    chip = hardware.accelerator("a100-80gb-sxm")
+    balance = chip.peak("bf16").value / chip.bandwidth.value
+    for name, bits in (("int4-g128", 4 + 16 / 128), ("bf16", 16)):
+        assert run.namespace["theirs"][name] == math.ceil(balance * bits / 16)
+
+
 ALTERED = Altered(
     sensible=quantized_models(),
     impossible=(
@@ -110,5 +118,9 @@ ALTERED = Altered(
         {"outlier_columns": -1},
         {"matrix_seed": 1.5},
     ),
-    claims=(where_fewer_bytes_stop_helping, a_choice_that_runs_fits_and_is_good_enough),
+    claims=(
+        where_fewer_bytes_stop_helping,
+        a_choice_that_runs_fits_and_is_good_enough,
+        the_turn_of_the_matrices_that_were_measured,
+    ),
 )
