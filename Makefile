@@ -12,6 +12,7 @@ READY := $(VENV)/.ready
 NODE := node_modules/.ready
 WHEEL := _build/wheel/.ready
 BOOK := _build/.book
+LIGHTHOUSE := tools/lighthouse/node_modules/.ready
 # the environment's programs first, Node among them: the book is built the same way on every machine
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH"
 
@@ -47,7 +48,7 @@ notebooks: $(READY) ## execute the chapters that changed and write them in norma
 lab: $(VENV)/.lab ## open the chapters in JupyterLab
 	$(RUN) jupyter lab --notebook-dir=book
 
-bench: $(BOOK) ## print what import, panel and first touch cost on this machine
+bench: $(BOOK) $(LIGHTHOUSE) ## print what import, panels and pages cost on this machine, pages as Lighthouse sees them
 	@$(RUN) python tools/bench.py
 
 pictures: $(BOOK) ## take the README's picture and the icons anew from the built book
@@ -79,6 +80,10 @@ $(VENV)/.lab: requirements-lab.lock $(READY)
 
 $(NODE): package.json package-lock.json $(READY)
 	$(RUN) npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+$(LIGHTHOUSE): tools/lighthouse/package.json tools/lighthouse/package-lock.json $(READY)
+	$(RUN) npm ci --prefix tools/lighthouse --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 # the library as the reader's browser gets it

@@ -1,4 +1,4 @@
-"""What the book costs on this machine: import, whole chapters, and the panels in a browser. Prints; asserts nothing."""
+"""What the book costs on this machine: import, whole chapters, panels and pages in a browser. Prints; asserts nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import bench_latency
+import bench_pages
 import bench_scheduling
 import browser
 
@@ -48,8 +49,10 @@ def main() -> None:
     if browser.find():
         print("\nPanels in a browser")
         runpy.run_path(str(ROOT / "book" / "live" / "bench.py"), run_name="__main__")
+        print("\nPages on Lighthouse's phone: performance / accessibility / best practices / SEO")
+        bench_pages.bench()
     else:
-        print("No browser on this machine: the panels are not measured.")
+        print("No browser on this machine: neither panels nor pages are measured.")
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ class Handler(SimpleHTTPRequestHandler):
         """Errors alone are worth a line."""
 
 
-def bind(port: int, site: Path = SITE) -> ThreadingHTTPServer:
+def bind(port: int, site: Path = SITE, kind: type[Handler] = Handler) -> ThreadingHTTPServer:
     """Bind to 127.0.0.1 at `port`, or at a free port if that one is taken."""
-    handler = functools.partial(Handler, directory=str(site))
+    handler = functools.partial(kind, directory=str(site))
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:

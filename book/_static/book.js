@@ -16,8 +16,9 @@ button.addEventListener("click", () => {
 });
 
 const boxes = new ResizeObserver((entries) => {
-  for (const { target } of entries) {
-    const wide = target.scrollWidth > target.clientWidth + 1;
+  // all are measured before one is changed, or the page would be laid out anew for each
+  const measured = entries.map(({ target }) => [target, target.scrollWidth > target.clientWidth + 1]);
+  for (const [target, wide] of measured) {
     target.classList.toggle("scrolls", wide);
     if (!wide) { target.removeAttribute("tabindex"); target.removeAttribute("role"); target.removeAttribute("aria-label"); continue; }
     target.tabIndex = 0;

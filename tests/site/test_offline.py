@@ -86,7 +86,7 @@ def visit(context: BrowserContext, host: Host, path: str = START) -> Page:
     page.goto(f"{host.address}/{path}", wait_until="load")
     page.clock.fast_forward(20_000)
     page.evaluate("navigator.serviceWorker.ready")
-    page.wait_for_function("navigator.serviceWorker.controller")
+    page.wait_for_function("() => navigator.serviceWorker.controller")
     return page
 
 
@@ -191,7 +191,7 @@ def test_an_edition_that_is_not_whole_replaces_nothing(context, host):
     host.publish(START, NEXT)
     (host.site / NEXT).write_text("half", "utf-8")
     page.evaluate("navigator.serviceWorker.getRegistration().then(r => r.update()).catch(() => 0)")
-    page.wait_for_function("navigator.serviceWorker.getRegistration().then(r => !r.installing && !r.waiting)")
+    page.wait_for_function("() => navigator.serviceWorker.getRegistration().then(r => !r.installing && !r.waiting)")
     for path in (START, NEXT):
         page.goto(f"{host.address}/{path}")
         expect(page.get_by_role("heading", level=1)).not_to_contain_text("New")

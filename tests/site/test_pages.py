@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from urllib.parse import quote
 
 import pytest
 from bs4 import BeautifulSoup
@@ -93,14 +94,37 @@ def test_search_finds_a_word_and_leads_to_its_page(watched):
     assert "cache" in page.locator("main").inner_text().lower()
 
 
-def test_a_chapter_is_light_before_it_is_touched(browser, address, panel_path):
-    context = browser.new_context()
-    page = context.new_page()
-    weight = {}
-    page.on("response", lambda r: weight.update({r.url: compressed(r)}))
-    page.goto(f"{address}/{panel_path}", wait_until="networkidle")
-    context.close()
-    assert sum(weight.values()) < BUDGET, weight
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("machine balance", "Glossary"),
+        ("KV bytes per position", "KV bytes for a 70B model"),
+        ("goodput", "TTFT, TPOT, ITL and goodput"),
+        ("n_kv", "Formula sheet"),  # a symbol of a formula, by its plain name
+        ("n_kv", "KV bytes for a 70B model"),
+        ("bytes_per_position", "calc.kv_cache.bytes_per_position"),
+    ],
+)
+def test_search_finds_terms_and_formulas(watched, words, found):
+    page = watched.open(f"search.html?q={quote(words)}")
+    expect(page.locator("#search-results li > a").get_by_text(found, exact=True).first).to_be_visible()
+
+
+def test_a_chapter_is_light_before_it_is_touched(browser, address, site, pages):
+    heavy = {}
+    for path in pages:
+        if "data-panel=" not in (site / path).read_text("utf-8"):
+            continue
+        context = browser.new_context()
+        page = context.new_page()
+        answers = []
+        page.on("response", lambda answer, answers=answers: answers.append(answer))
+        page.goto(f"{address}/{path}", wait_until="networkidle")
+        weight = {answer.url: compressed(answer) for answer in answers}
+        context.close()
+        if sum(weight.values()) >= BUDGET:
+            heavy[path] = weight
+    assert heavy == {}
 
 
 def compressed(response) -> int:

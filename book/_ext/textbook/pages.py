@@ -27,6 +27,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinxcontrib import katex
 
+from calc.symbols import SYMBOLS
 from textbook import cards, terms
 from textbook.body import finish
 
@@ -164,6 +165,14 @@ def report(pagename: str, context: dict) -> tuple[str, str]:
     return text, form and f"{form}?{urlencode({'title': f'{title}: a number', 'body': text}, quote_via=quote)}"
 
 
+def keywords(app: Sphinx, doctree: nodes.document) -> None:
+    """Let the search find a page by the plain name of a symbol in its formulas, such as n_kv."""
+    shown = "\n".join(node.astext() for kind in (nodes.math, nodes.math_block) for node in doctree.findall(kind))
+    named = {symbol.text.lower() for symbol in SYMBOLS.values() if "_" in symbol.text and symbol.latex in shown}
+    if named:
+        doctree += nodes.meta(name="keywords", content=", ".join(sorted(named)))
+
+
 def sitemap(app: Sphinx, exception: Exception | None) -> None:
     """List the pages for search engines, if the site's address is known."""
     if exception is None and (base := app.config.html_baseurl):
@@ -174,5 +183,6 @@ def sitemap(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it for an extension that is not loaded here
     app.connect("config-inited", configure)
+    app.connect("doctree-read", keywords)
     app.connect("html-page-context", frame)
     app.connect("build-finished", sitemap)
