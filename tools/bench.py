@@ -1,4 +1,4 @@
-"""What the book costs on this machine: import, whole chapters, panels and pages in a browser. Prints; asserts nothing."""
+"""What the book costs on this machine: import, chapters, panels and pages in a browser. Prints; asserts nothing."""
 
 from __future__ import annotations
 
