@@ -2,65 +2,84 @@
 import { formula, make } from "./elements.js";
 import { call } from "./python.js";
 
-for (const problem of document.querySelectorAll("[data-problem]:not([data-level=design])")) equip(problem);
+const elsewhere = JSON.parse(document.querySelector("[data-steps]")?.textContent ?? "{}"); // steps of other pages
 
-function equip(problem) {
-  const { problem: id, unit } = problem.dataset;
+for (const problem of document.querySelectorAll("[data-problem]")) equip(problem);
+
+// The interview is told of each verdict, and keeps to the numbers it has posed.
+export function equip(problem, { checked = () => {}, fresh = true } = {}) {
+  const { problem: id, unit, level } = problem.dataset;
+  if (level === "design") return;
   const answer = make("input", {
     type: "text", id: `answer-${id.replace("/", "-")}`, autocomplete: "off", spellcheck: false,
     placeholder: unit === "B" || unit === "s" ? "a number and its unit" : unit === "x" ? "a number, or a percentage" : unit,
   });
-  const fresh = make("button", { type: "button", className: "quiet", textContent: "Fresh numbers" });
   const verdict = make("output", {});
   verdict.setAttribute("aria-live", "polite");
   verdict.htmlFor = answer.id;
   const form = make("form", { className: "practice-form" },
     make("label", { htmlFor: answer.id, textContent: "Your answer" }), answer,
-    make("button", { type: "submit", textContent: "Check" }), fresh, verdict);
+    make("button", { type: "submit", textContent: "Check" }), verdict);
   problem.querySelector(".practice-ask").after(form);
+  const say = (text) => { verdict.textContent = text; };
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    ask(["check", id, Number(problem.dataset.seed), answer.value], ({ right, message, step }) => {
-      verdict.dataset.right = right;
-      verdict.replaceChildren(...linked(message, step));
+    delete verdict.dataset.right;
+    ask(["check", id, Number(problem.dataset.seed), answer.value], say, (found) => {
+      verdict.dataset.right = found.right;
+      verdict.replaceChildren(...linked(found.message, found.step));
+      checked(found);
     });
   });
 
-  fresh.addEventListener("click", () => {
-    ask(["ask", id, Number(problem.dataset.seed) + 1], (posed) => {
+  if (!fresh) return;
+  const again = make("button", { type: "button", className: "quiet", textContent: "Fresh numbers" });
+  verdict.before(again);
+  again.addEventListener("click", () => {
+    delete verdict.dataset.right;
+    ask(["ask", id, Number(problem.dataset.seed) + 1], say, (posed) => {
+      const other = pose(posed);
       problem.dataset.seed = posed.seed;
-      problem.querySelector(".practice-ask").textContent = posed.ask;
-      const solution = problem.querySelector(".practice-solution");
-      solution.open = false;
-      solution.querySelector("ol").replaceChildren(...posed.solution.map((line) => formula("li", line)));
+      for (const part of [".practice-ask", ".practice-solution"]) problem.querySelector(part).replaceWith(other.querySelector(part));
       answer.value = "";
-      verdict.textContent = "Fresh numbers.";
+      say("Fresh numbers.");
       answer.focus();
     });
   });
-
-  async function ask(request, show) {
-    delete verdict.dataset.right;
-    const slow = setTimeout(() => { verdict.textContent = "Starting Python in this page; a few seconds, once."; }, 300);
-    try {
-      const found = await call(...request);
-      clearTimeout(slow);
-      if (found.ok) show(found); else verdict.textContent = found.message;
-    } catch (error) {
-      clearTimeout(slow);
-      verdict.textContent = error.message;
-    }
-  }
 }
 
-// The message's "Step 2" becomes a link where the page has that step: "kv_cache#step-2" is the heading "Step 2 · …".
+// A problem as the library writes it, the lines of its working set like those of a page.
+export function pose({ html }) {
+  const problem = new DOMParser().parseFromString(html, "text/html").body.firstElementChild;
+  for (const line of problem.querySelectorAll(".practice-solution li")) line.replaceWith(formula("li", line.textContent));
+  return problem;
+}
+
+// Ask the library; tell what it is waiting for, and what it refused.
+export async function ask(request, say, show) {
+  const slow = setTimeout(() => say("Starting Python in this page; a few seconds, once."), 300);
+  const found = await call(...request).catch(({ message }) => ({ ok: false, message }));
+  clearTimeout(slow);
+  if (found.ok) return show(found);
+  say(found.message);
+}
+
+// The message's "Step 2" becomes a link where that step has an address.
 function linked(message, step) {
-  const [, anchor] = (step ?? "").split("#");
-  const heading = anchor && document.querySelector(`[id="${anchor}"], [id^="${anchor}-"]`);
-  const name = anchor?.replaceAll("-", " ");
-  const at = heading ? message.toLowerCase().indexOf(name) : -1;
-  if (at < 0) return [message];
+  const name = step.split("#")[1].replaceAll("-", " ");
+  const at = message.toLowerCase().indexOf(name);
+  const found = at < 0 ? undefined : address(step);
+  if (!found) return [message];
   const end = at + name.length;
-  return [message.slice(0, at), make("a", { href: `#${heading.id}`, textContent: message.slice(at, end) }), message.slice(end)];
+  const text = message.slice(at, end) + (found.chapter ? ` of “${found.chapter}”` : "");
+  return [message.slice(0, at), make("a", { href: found.href, textContent: text }), message.slice(end)];
+}
+
+// "kv_cache#step-2" is the heading "Step 2 · …" of the chapter, or of this page if it is that chapter.
+export function address(step) {
+  if (Object.hasOwn(elsewhere, step)) return elsewhere[step];
+  const anchor = step.split("#")[1];
+  const heading = document.querySelector(`[id="${anchor}"], [id^="${anchor}-"]`);
+  return heading && { href: `#${heading.id}` };
 }

@@ -5,6 +5,7 @@ const functions = {
   render: ["calc.panel", "render"],
   check: ["calc.practice", "check_json"],
   ask: ["calc.practice", "ask_json"],
+  interview: ["calc.practice", "interview_json"],
   worksheet: ["calc.worksheet", "worksheet_json"],
   worksheet_file: ["calc.worksheet", "export_json"],
   log: ["calc.worksheet", "log_json"],

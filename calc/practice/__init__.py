@@ -18,18 +18,18 @@ Right: 320 KiB.
 from __future__ import annotations
 
 import difflib
-import functools
-import importlib
 import json
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
+from calc.practice._chapters import PARTS, chapters, problems
 from calc.practice._check import Verdict, check
+from calc.practice._interview import interview
 from calc.practice._problem import PracticeError, Problem, Question, Solution
 from calc.units import CalcError
 
 __all__ = [
+    "PARTS",
     "PracticeError",
     "Problem",
     "Question",
@@ -39,30 +39,11 @@ __all__ = [
     "chapters",
     "check",
     "check_json",
+    "interview",
+    "interview_json",
     "problem",
     "problems",
 ]
-
-
-@functools.cache
-def chapters() -> tuple[str, ...]:
-    """The chapters that have problems, by the name of their module."""
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
-
-
-@functools.cache
-def problems(chapter: str) -> dict[str, Problem]:
-    """The problems of a chapter by id, easy to hard.
-
-    Raises
-    ------
-    PracticeError
-        If no chapter of that name has problems.
-    """
-    if chapter not in chapters():
-        raise PracticeError(f"no practice for chapter {chapter[:40]!r}: there is {', '.join(chapters())}")
-    module = importlib.import_module(f"{__name__}.{chapter}")
-    return {p.id: p for p in module.PROBLEMS}
 
 
 def problem(id: str, seed: int = 0) -> Question:
@@ -131,22 +112,47 @@ def check_json(problem_id: str, seed: int, answer: str) -> str:
     Returns
     -------
     str
-        ``{"ok": true, "right", "kind", "message", "step"}``, or ``{"ok": false, "message"}``. Never raises.
+        ``{"ok": true, "right", "kind", "message", "mistake", "step"}``, or ``{"ok": false, "message"}``. Never raises.
     """
 
     def verdict() -> dict[str, Any]:
         posed = problem(problem_id, seed)
         found = posed.check(answer)
-        return {"right": found.right, "kind": found.kind, "message": found.message, "step": posed.problem.step}
+        return {
+            "right": found.right,
+            "kind": found.kind,
+            "message": found.message,
+            "mistake": found.mistake,
+            "step": posed.problem.step,
+        }
 
     return _json(verdict)
+
+
+def interview_json(seed: int, count: int, parts: str) -> str:
+    """Draw an interview for the page, as JSON; the parts come as in a link, "memory-time".
+
+    Returns
+    -------
+    str
+        ``{"ok": true, "questions": [{"id", "seed", "title", "level", "step"}, ...]}``, to be posed by `ask_json` one
+        by one, or ``{"ok": false, "message"}``. Never raises.
+    """
+
+    def questions() -> dict[str, Any]:
+        asked = interview(seed=seed, count=count, parts=[part for part in parts.split("-") if part])
+        names = ("id", "title", "level", "step")
+        return {"questions": [{n: getattr(q.problem, n) for n in names} | {"seed": q.seed} for q in asked]}
+
+    return _json(questions)
 
 
 def _json(work: Callable[[], dict[str, Any]]) -> str:
     try:
         result = {"ok": True} | work()
     except CalcError as error:
-        result = {"ok": False, "message": str(error)}
+        said = str(error)
+        result = {"ok": False, "message": f"{said[0].upper()}{said[1:].rstrip('.')}."}
     except Exception as error:  # the worker must answer, whatever happens
         result = {"ok": False, "message": f"This could not be worked out ({type(error).__name__})."}
     return json.dumps(result, ensure_ascii=False)

@@ -45,11 +45,14 @@ class Verdict:
         quantity, or GB for GiB) or "unreadable".
     message : str
         One or two short sentences for the reader.
+    mistake : str
+        What the classic wrong answer does, where it was one: "counts query heads".
     """
 
     right: bool
     kind: str
     message: str
+    mistake: str = ""
 
     def __str__(self) -> str:
         return self.message
@@ -231,9 +234,9 @@ def _named(a: _Attempt) -> Verdict | None:
         near = {name: v for name, v in a.classic.items() if a.is_(v, factor)}
         if near:
             value = min(near.values(), key=lambda v: abs(a.written.number * factor - v))
-            names = [name for name, v in near.items() if math.isclose(v, value, rel_tol=1e-9)]
+            names = ", or ".join(name for name, v in near.items() if math.isclose(v, value, rel_tol=1e-9))
             aside = "" if factor == a.unit.factor else f" (and {_SIZES[a.unit.factor]} for {_SIZES[factor]})"
-            return Verdict(False, "mistake", f"{a.off(value)}: that {', or '.join(names)}{aside}. {a.back}")
+            return Verdict(False, "mistake", f"{a.off(value)}: that {names}{aside}. {a.back}", names)
     return None
 
 

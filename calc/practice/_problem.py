@@ -26,7 +26,13 @@ _TWINS = [pair for p in (1, 2, 3) for pair in ((1024**p, 1000**p), (1000**p, 102
 
 
 class PracticeError(CalcError):
-    """An unknown problem or an impossible seed."""
+    """An unknown problem, or an impossible seed or interview."""
+
+
+def refuse_seed(seed: object) -> None:
+    """Raise unless it is a whole number from 0 to 2^53 − 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise PracticeError(f"seed is {repr(seed)[:40]}, wanted a whole number from 0 to {LARGEST_SEED:,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +106,7 @@ class Problem:
         PracticeError
             If the seed is not a whole number from 0 to 2^53 − 1.
         """
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-            raise PracticeError(f"seed is {repr(seed)[:40]}, wanted a whole number from 0 to {LARGEST_SEED:,}")
+        refuse_seed(seed)
         if not seed or not self.choices:
             return SimpleNamespace(**self.printed)
         drawn, more = self._fresh

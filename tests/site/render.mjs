@@ -10,6 +10,9 @@ const python = await loadPyodide();
 python.unpackArchive(Uint8Array.from(readFileSync(new URL("calc.whl", live))), "wheel");
 const { render } = python.pyimport("calc.panel");
 const calls = JSON.parse(await text(process.stdin));
-const worksheet = python.pyimport("calc.worksheet");
-const answer = ([path, ...given]) => path.startsWith("calc.worksheet:") ? worksheet[path.split(":")[1]](...given) : render(path, ...given);
+const direct = { "calc.worksheet": python.pyimport("calc.worksheet"), "calc.practice": python.pyimport("calc.practice") };
+const answer = ([path, ...given]) => {
+  const [module, name] = path.split(":");
+  return direct[module] ? direct[module][name](...given) : render(path, ...given);
+};
 process.stdout.write(JSON.stringify(calls.map(answer)));

@@ -142,6 +142,7 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     context["has_panel"] = "data-panel=" in body
     context["has_practice"] = "data-problem=" in body
     context["has_worksheet"] = "data-worksheet" in body
+    context["has_drill"] = "data-drill" in body
     context["site_path"] = urlsplit(app.config.html_baseurl).path or "/"
     first = doctree.next_node(nodes.paragraph) if doctree else None
     described = (context.get("meta") or {}).get("description") or (first.astext() if first else "")
