@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -193,12 +193,15 @@ class Link:
     to_one_peer : Figure
         What a single peer can get of it, in one direction: the whole behind a switch, one cable in a mesh
         or torus.
+    joins : int or None
+        Most chips that such links join: on one board, in one rack or pod; None where that is not listed.
     """
 
     name: str
     role: str
     bytes_per_second: Figure
     to_one_peer: Figure
+    joins: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,8 @@ class Accelerator:
         The vendor's words, for example "80GB".
     memory_bytes : Figure
         Total that the driver reports; its note says where only the label is known.
+    nominal : bool
+        Whether only the label is known: `memory_bytes` is then the label read in GiB.
     visible_bytes : Figure or None
         Total that a program is shown, where a public log records it: the driver keeps the difference.
     bandwidth : Figure
@@ -226,10 +231,38 @@ class Accelerator:
     name: str
     memory_as_sold: str
     memory_bytes: Figure
+    nominal: bool
     visible_bytes: Figure | None
     bandwidth: Figure
     peaks: Mapping[str, Figure]
     links: Mapping[str, Link]
+
+    @property
+    def noun(self) -> str:
+        """What such a chip is called: "GPU" or "TPU"."""
+        return "TPU" if "TPU" in self.name else "GPU"
+
+    @property
+    def sparse_printed(self) -> bool:
+        """Whether a peak of its is printed with 2:4 sparsity, which no model of this book uses."""
+        return any("sparsity" in peak.note for peak in self.peaks.values())
+
+    @property
+    def program_bytes(self) -> Figure:
+        """Memory that a program sees, as well as it is known: measured, else the driver's total, else the label.
+
+        Examples
+        --------
+        >>> [accelerator(s).program_bytes.kind for s in ("h100-sxm", "h200-sxm", "h100-pcie")]
+        ['published', 'published', 'assumed']
+        """
+        if self.visible_bytes is not None:
+            return self.visible_bytes
+        if self.nominal:
+            note = f"{self.memory_bytes.note} Assumed to be what a program sees, which is less."
+            return replace(self.memory_bytes, kind="assumed", note=note)
+        note = f"{self.memory_bytes.note} The driver's total, of which it keeps a little for itself."
+        return replace(self.memory_bytes, note=note.strip())
 
     def peak(self, element: str) -> Figure:
         """Dense peak for an element type.
@@ -318,6 +351,7 @@ def _accelerator(slug: str) -> Accelerator:
         name=entry["name"],
         memory_as_sold=memory["sold_as"],
         memory_bytes=_figure(memory["total"], "B"),
+        nominal=memory["total"].get("nominal", False),
         visible_bytes=_figure(memory["visible"], "B") if "visible" in memory else None,
         bandwidth=_figure(entry["bandwidth"], "B/s"),
         peaks=MappingProxyType({element: _figure(peak, "FLOP/s") for element, peak in entry["peaks"].items()}),
@@ -329,7 +363,7 @@ def _link(entry: dict[str, Any]) -> Link:
     whole = _figure(entry, "B/s")
     cables = entry.get("cables", 1)
     one = Figure(whole.value / cables, "B/s", "derived", note=f"One of {cables} cables, each to another chip.")
-    return Link(entry["name"], entry["role"], whole, whole if cables == 1 else one)
+    return Link(entry["name"], entry["role"], whole, whole if cables == 1 else one, entry.get("joins"))
 
 
 def _figure(entry: dict[str, Any], unit: str) -> Figure:

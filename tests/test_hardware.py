@@ -119,6 +119,22 @@ def test_a_note_claims_no_more_than_its_source_prints():
     assert accelerator("h200-sxm").peak("bf16").note.startswith("Half of 1979 TFLOP/s, which is printed with sparsity.")
 
 
+@each_chip
+def test_what_is_only_the_label_is_marked_and_nothing_else(chip):
+    note = chip.memory_bytes.note
+    assert chip.nominal == note.startswith("Nominal")
+    assert chip.program_bytes.kind == ("assumed" if chip.nominal and chip.visible_bytes is None else "published")
+    assert chip.program_bytes.value <= chip.memory_bytes.value
+
+
+@each_chip
+def test_a_link_says_how_many_chips_it_joins(chip):
+    for link in chip.links.values():
+        assert (link.joins is None) == (link.role == "host")
+        if "bridge" in link.name:
+            assert link.joins == 2
+
+
 def test_h100_pcie_has_a_bridge_to_one_other_card():
     bridge = accelerator("h100-pcie").link("nvlink")
     assert (bridge.role, bridge.to_one_peer.value) == ("peer", 300e9)

@@ -380,6 +380,23 @@ def test_every_accelerator_is_sized_on(slug):
         ("lora-reserved", {"config": "llama-3.1-8b", "lora_slots": 8}, {"config": "llama-3.1-8b"}),
         ("limit-below-floor", {"config": "llama-3.1-8b", "tpot_s": 1e-3}, {"config": "llama-3.1-8b", "tpot_s": 1}),
         ("experts-all-resident", {"config": "mixtral-8x7b"}, {"config": "llama-3.1-8b"}),
+        ("no-experts", {"config": "llama-3.1-8b", "expert_parallel": True}, {"config": "mixtral-8x7b"}),
+        (
+            "experts-uneven",
+            {"config": "mixtral-8x7b", "tensor": 2, "expert_parallel": True},
+            {"config": "llama-3.1-8b"},
+        ),
+        ("beyond-the-link", {"config": "llama-3.1-405b", "tensor": 16}, {"config": "llama-3.1-405b", "tensor": 8}),
+        (
+            "beyond-the-link",
+            {"config": "llama-3.1-70b", "tensor": 8, "accelerator": "h100-nvl"},
+            {"config": "llama-3.1-70b", "tensor": 2, "pipeline": 4, "accelerator": "h100-nvl"},
+        ),
+        (
+            "beyond-the-link",
+            {"config": "llama-3.1-70b", "tensor": 8, "accelerator": "a100-80gb-pcie"},
+            {"config": "llama-3.1-70b", "tensor": 16, "accelerator": "gb200"},
+        ),
         ("pipeline-latency", {"config": "llama-3.1-8b", "pipeline": 2}, {"config": "llama-3.1-8b"}),
     ],
 )
@@ -487,6 +504,46 @@ def test_a_hybrid_s_enlarged_blocks_are_named():
     assert "1,056 positions" in found and "2 blocks" in found
     off = {w.code: w.text for w in size(hybrid, prefix_caching=False).warnings}["hybrid-blocks"]
     assert "1 block in each group" in off
+
+
+@pytest.mark.parametrize("slug", accelerators())
+def test_a_vendor_that_prints_sparse_peaks_is_named_for_every_type(slug):
+    chip = accelerator(slug)
+    for element in chip.peaks:
+        if element in ("bf16", "fp16", "fp8", "int8", "fp4"):
+            codes = {w.code for w in size("qwen3-0.6b", accelerator=slug, arithmetic=element).warnings}
+            assert ("sparse-peak" in codes) == ("tpu" not in slug)
+
+
+@pytest.mark.parametrize(
+    ("slug", "words", "kind"),
+    [
+        ("h100-sxm", "Memory that a program sees, sold as 80GB", "published"),
+        ("h200-sxm", "Memory that the driver reports, sold as 141GB", "published"),
+        ("h100-pcie", "Memory, the label read in GiB, sold as 80GB", "assumed"),
+        ("a10", "Memory, the label read in GiB, sold as 24GB", "assumed"),
+    ],
+)
+def test_a_chip_s_memory_says_how_well_it_is_known(slug, words, kind):
+    line = size("qwen3-0.6b", accelerator=slug).line("capacity.total_bytes")
+    assert (line.label, line.kind) == (words, kind)
+    assert (kind == "assumed") == ("Assumed to be what a program sees" in line.note)
+
+
+def test_a_tpu_is_called_one():
+    report = size("llama-3.1-8b", accelerator="tpu-v6e", tensor=4, count=5)
+    assert "GPU" not in report.to_text() + report.to_markdown()
+    assert "1 TPU of 5 stay" in {w.code: w.text for w in report.warnings}["idle-gpus"]
+
+
+@pytest.mark.parametrize("slug", ["gb200", "tpu-v6e"])
+def test_a_sum_of_hops_says_which_it_does_not_know(slug):
+    report = size("llama-3.1-8b", accelerator=slug)
+    assert report["cold_start.copy_weights_s"] is None
+    for key in ("staged", "streamed"):
+        line = report.line(f"cold_start.{key}_floor_s")
+        assert line.label.startswith("The known hops") and "not known" in line.note
+        assert "known" not in size("llama-3.1-8b", accelerator=slug, host_rate=1e11).line(line.key).label
 
 
 # --- inputs and outputs ----------------------------------------------------------------------------------------

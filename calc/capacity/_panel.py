@@ -66,7 +66,7 @@ def capacity_panel(
     for name, value in (("prompt", prompt), ("output", output)):
         plain("capacity_panel", name, value, "count>0")
     geometry, chip = load(model), hardware.accelerator(accelerator)
-    total = (chip.visible_bytes or chip.memory_bytes).value
+    total = chip.program_bytes.value
     parallel = Parallel(tensor=tensor, pipeline=pipeline)
     workspace = workspace_gib * UNITS["GiB"].factor
     budget = plan(

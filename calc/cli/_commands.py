@@ -88,7 +88,7 @@ def _explain(chosen: Namespace) -> str:
     total = None
     if chosen.accelerator is not None:
         chip = hardware.accelerator(chosen.accelerator)
-        total = (chip.visible_bytes or chip.memory_bytes).value
+        total = chip.program_bytes.value
     report = worksheet.explain_log(
         text,
         model=None if chosen.model is None and chosen.config is None else _config(chosen),
@@ -254,7 +254,7 @@ def _accelerators(chosen: Namespace) -> str:
         (
             chip.slug,
             chip.name,
-            format_bytes((chip.visible_bytes or chip.memory_bytes).value),
+            format_bytes(chip.program_bytes.value),
             format_decimal(chip.bandwidth.value, "B/s"),
             ", ".join(f"{element} {format_decimal(peak.value, 'FLOP/s')}" for element, peak in chip.peaks.items()),
         )

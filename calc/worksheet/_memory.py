@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from calc import capacity, kv_cache, parameters, quantization
 from calc.adapters import EMBEDDINGS, buffered, reserve
 from calc.capacity import NoRoom, Plan
+from calc.hardware import Accelerator
 from calc.kv_cache import CacheLayout
 from calc.models import ModelGeometry, RecurrentState
 from calc.parallel import Parallel, weights_on_rank
@@ -89,7 +90,7 @@ def work_out(c: Choices) -> Memory:
     held = rank_shares(model, parallel, c.scheme, c.kept)
     lora, lora_why = _reserved(c, stages)
     taken = {rank: lora[rank // parallel.tensor] for rank in range(len(held))} if lora else {}
-    total = (c.chip.visible_bytes or c.chip.memory_bytes).value
+    total = c.chip.program_bytes.value
     logits = capacity.tensor_bytes(rows=c.concurrency, width=model.vocab, element_bytes=4)
     layout = {"element": c.cache, "ranks": parallel.tensor}
     blocks = {"block_tokens": c.block_tokens, "prefix_caching": c.prefix_caching}
@@ -300,6 +301,13 @@ def cache_section(c: Choices, m: Memory) -> Section:
     return b.section()
 
 
+def _memory_in_words(chip: Accelerator) -> str:
+    """What the total is: how well a chip's memory is known."""
+    if chip.visible_bytes is not None:
+        return "Memory that a program sees"
+    return "Memory, the label read in GiB" if chip.nominal else "Memory that the driver reports"
+
+
 def capacity_section(c: Choices, m: Memory) -> Section:
     """The budget of the limiting rank and the sequences that fit."""
     b = Builder(
@@ -310,10 +318,10 @@ def capacity_section(c: Choices, m: Memory) -> Section:
     )
     setting = capacity.memory_setting(c.engine)
     where = {"source": setting.source, "url": setting.url, "checked": setting.checked}
-    total = c.chip.visible_bytes or c.chip.memory_bytes
+    total = c.chip.program_bytes
     b.figure(
         "total_bytes",
-        f"Memory that a program sees, sold as {c.chip.memory_as_sold}",
+        f"{_memory_in_words(c.chip)}, sold as {c.chip.memory_as_sold}",
         total,
         "byte",
         step="capacity#step-1",

@@ -113,20 +113,22 @@ def cold_start_section(c: Choices, m: Memory) -> Section:
         )
     b.add(
         "staged_floor_s",
-        "One hop after another, least time",
+        "One hop after another, least time" if rate is not None else "The known hops one after another, least time",
         sum(hop.seconds for hop in found),
         "second",
         step="cold_start#step-5",
         keep=True,
+        note="" if rate is not None else "Without the copy to the GPU, whose link's rate is not known.",
     )
     slowest = max(found, key=lambda hop: hop.seconds)
     b.add(
         "streamed_floor_s",
-        "Hops at the same time, least time",
+        "Hops at the same time, least time" if rate is not None else "The known hops at the same time, least time",
         slowest.seconds,
         "second",
         step="cold_start#step-5",
-        note=f"The slowest counts: {slowest.name}.",
+        note=f"The slowest counts: {slowest.name}."
+        + ("" if rate is not None else " The copy to the GPU may be slower: its link's rate is not known."),
     )
     b.add(
         "per_replica_bytes",

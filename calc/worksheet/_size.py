@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -9,6 +10,7 @@ import calc
 from calc.units import UNITS, counted
 from calc.worksheet import _memory, _service, _time
 from calc.worksheet._choices import AUTO, Choices, choose
+from calc.worksheet._lines import Line
 from calc.worksheet._report import Report
 from calc.worksheet._warnings import warnings
 
@@ -144,13 +146,31 @@ def size(
         _time.speculation_section(c, m, t),
         _service.cold_start_section(c, m),
     )
-    return Report(
+    report = Report(
         title=_title(c),
         about=_about(c),
         sections=tuple(s for s in sections if s is not None),
         warnings=warnings(c, m, t),
         assumptions=_assumptions(c),
     )
+    return report if c.chip.noun == "GPU" else _called(report, c.chip.noun)
+
+
+def _called(report: Report, noun: str) -> Report:
+    """A report whose words say what its chips are: most texts say GPU."""
+
+    def said(text: str) -> str:
+        return text.replace("GPU", noun)
+
+    def line(one: Line) -> Line:
+        return replace(one, label=said(one.label), note=said(one.note))
+
+    return replace(
+        report,
+        sections=tuple(replace(s, lines=tuple(map(line, s.lines)), leaves_out=said(s.leaves_out))
+                       for s in report.sections),
+        warnings=tuple(replace(w, text=said(w.text)) for w in report.warnings),
+    )  # fmt: skip
 
 
 def _title(c: Choices) -> str:

@@ -133,7 +133,7 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
                 steps.links_s(floor),
                 "second",
                 step="roofline#step-7",
-                note="By rings; not part of the floor.",
+                note=_rings_note(c),
             )
         by = floor_seconds, {**sizes, **rates}
         b.add(
@@ -170,6 +170,14 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
         tokens = {**rates, "bytes_per_weight": m.stored.bits_per_weight / 8}
         b.add("crossover_tokens", label, crossover_tokens(**tokens), by=(crossover_tokens, tokens), **where)
     return b.section()
+
+
+def _rings_note(c: Choices) -> str:
+    link = c.chip.links[peer(c)]
+    beyond = link.joins is not None and c.parallel.tensor > link.joins
+    return "By rings; not part of the floor." + (
+        f" Counted as if {link.name} joined all ranks; it joins {link.joins}." if beyond else ""
+    )
 
 
 def _decode_note(c: Choices) -> str:

@@ -17,13 +17,14 @@ from calc.units import (
     format_bytes,
     format_count,
     format_decimal,
+    format_percent,
     format_seconds,
     significant,
 )
 from calc.worksheet._choices import AUTO, Choices
 from calc.worksheet._lines import Warned
 from calc.worksheet._memory import Memory
-from calc.worksheet._time import Times, group_sequences
+from calc.worksheet._time import Times, group_sequences, peer
 
 GB = UNITS["GB"].factor
 TIGHT = 0.97  # of a GPU's memory; above it nothing is left for what the engine did not measure
@@ -93,9 +94,24 @@ def _impossible(c: Choices, m: Memory, t: Times) -> Found:
         )
         yield "longer-than-the-model", text, "kv_cache#step-4"
     yield from _limits(c, m, t)
+    yield from _beyond(c)
     if idle := c.count - c.replicas * c.parallel.gpus:
         text = f"{counted(idle, 'GPU')} of {c.count} stay idle: a replica takes {c.parallel.gpus}."
         yield "idle-gpus", text, "capacity#step-7"
+
+
+def _beyond(c: Choices) -> Found:
+    """Ranks that share every layer, on more chips than their link joins."""
+    link = c.chip.links.get(peer(c) or "")
+    if link is None or link.joins is None or c.parallel.tensor <= link.joins:
+        return
+    host = next((other.name for other in c.chip.links.values() if other.role == "host"), "")
+    way = f"over {host} or the network" if host else "over the network"
+    text = (
+        f"TP {c.parallel.tensor} goes beyond {link.name}, which joins {link.joins}: some all-reduces run {way}, slower "
+        f"than counted here. Tensor parallelism inside {link.joins}, and pipeline stages between them, avoid that."
+    )
+    yield "beyond-the-link", text, "roofline#step-7"
 
 
 def _limits(c: Choices, m: Memory, t: Times) -> Found:
@@ -140,7 +156,7 @@ def _memory(c: Choices, m: Memory) -> Found:
     yield "memory-fraction", text, "capacity#step-5"
     if setting.rule in ("all", "static") and c.fraction > TIGHT:  # a share of the total, or of nearly all of it
         text = (
-            f"{significant(100 * c.fraction, 3)}% leaves {format_bytes((1 - c.fraction) * m.total_bytes)} of a GPU for "
+            f"{format_percent(c.fraction)} leaves {format_bytes((1 - c.fraction) * m.total_bytes)} of a GPU for "
             "the driver, other programs and all that the engine did not measure: starts that fail, or die under load."
         )
         yield "fraction-too-high", text, "capacity#step-1"
@@ -244,16 +260,23 @@ def _weights(c: Choices, m: Memory, t: Times) -> Found:
             "checkpoint is smaller, give its hf_quant_config.json, or choose the type of the weights."
         )
         yield "narrow-type-without-scheme", text, "quantization#step-1"
-    if any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers):
+    mixture = any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers)
+    if mixture:
         share = share_touched(c.model, group_sequences(c))
         text = (
             f"A token goes through {significant(m.count.active / 1e9, 3)} billion of "
             f"{significant(m.count.total / 1e9, 3)} billion parameters, but all must be in memory, and a step of "
-            f"{counted(group_sequences(c), 'token')} reads about {significant(100 * share, 3)}% of the experts if "
+            f"{counted(group_sequences(c), 'token')} reads about {format_percent(share)} of the experts if "
             "routers choose evenly; they don't quite."
         )
         yield "experts-all-resident", text, "roofline#step-8"
-    if c.parallel.experts:
+    if c.parallel.experts and not mixture:
+        text = (
+            f"{c.model.name} has no experts: expert parallelism changes nothing here, and vLLM refuses to start with "
+            "it."
+        )
+        yield "no-experts", text, "capacity#step-7"
+    elif c.parallel.experts:
         yield (
             "experts-uneven",
             "Whole experts on each rank: the rank that more tokens pick makes the others wait.",
@@ -284,15 +307,17 @@ def _weights(c: Choices, m: Memory, t: Times) -> Found:
 
 def _units(c: Choices) -> Found:
     peak = c.chip.peak(c.multiplies)
-    if "sparsity" in peak.note:
+    if c.chip.sparse_printed:
         text = (
             f"The peak of {c.chip.name} in {c.multiplies} is counted dense, {format_decimal(peak.value, 'FLOP/s')}. "
             "Vendors print more, with 2:4 sparsity: it counts products with zeros that no model here has."
         )
         yield "sparse-peak", text, "roofline#step-1"
-    total = (c.chip.visible_bytes or c.chip.memory_bytes).value
+    total = c.chip.program_bytes.value
+    known = c.chip.visible_bytes is not None or not c.chip.nominal
     text = (
-        f"Sold as {c.chip.memory_as_sold}, the GPU has {format_bytes(total)}, which is {significant(total / GB)} GB. "
-        "Memory here is in GiB, rates in GB/s; reading one as the other is 7% off."
+        f"Sold as {c.chip.memory_as_sold}, the GPU {'has' if known else 'is taken to have'} {format_bytes(total)}, "
+        f"which is {significant(total / GB)} GB. Memory here is in GiB, rates in GB/s; reading one as the other is 7% "
+        "off."
     )
     yield "gb-gib", text, "conventions"
