@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import subprocess
 import sys
 import venv
 import zipfile
+from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,6 +43,38 @@ def python(wheel, tmp_path_factory):
         return done.stdout
 
     return run
+
+
+def closure(names: list[str]) -> dict[str, Distribution]:
+    """What pip would install for some packages: they and what they require here, by name."""
+    found: dict[str, Distribution] = {}
+    left = list(names)
+    while left:
+        wanted = Requirement(left.pop())
+        if wanted.name in found or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        found[wanted.name] = distribution(wanted.name)
+        left += found[wanted.name].requires or []
+    return found
+
+
+@pytest.fixture(scope="module")
+def reader(wheel, tmp_path_factory) -> Path:
+    """The Python of a reader who has installed the wheel with its extra for chapters, and nothing else."""
+    folder = tmp_path_factory.mktemp("reader")
+    venv.create(folder, with_pip=False)
+    interpreter = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--isolated", "--python", str(interpreter), "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, "--no-index", str(wheel)], check=True, capture_output=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (own,) = distributions(name="calc", path=[str(packages)])
+    extra = [needed for needed in map(Requirement, own.requires) if needed.marker.evaluate({"extra": "chapters"})]
+    assert extra
+    for installed in closure([needed.name for needed in extra]).values():
+        for part in {file.parts[0] for file in installed.files if ".." not in file.parts} - {"__pycache__"}:
+            if not (packages / part).exists():
+                (packages / part).symlink_to(installed.locate_file(part))
+    return interpreter
 
 
 def modules() -> list[str]:
@@ -90,3 +126,49 @@ print(*{{name.partition(".")[0] for name in set(sys.modules) - before}} - set(sy
 def test_every_problem_of_the_answer_boxes_loads(python):
     code = "from calc.practice import chapters, problems; print(*(len(problems(c)) for c in chapters()))"
     assert all(int(count) >= 5 for count in python(code).split())
+
+
+def chapters() -> list[Path]:
+    return [path for part in ("memory", "time", "service") for path in sorted((ROOT / "book" / part).glob("*.ipynb"))]
+
+
+def cells(path: Path) -> list[str]:
+    notebook = json.loads(path.read_text("utf-8"))
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def run_as_notebook(reader: Path, folder: Path, sources: list[str]) -> str:
+    """Run cells in IPython, as a notebook does; the first one that fails is said."""
+    code = """
+import json, sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+for number, source in enumerate(json.load(sys.stdin)):
+    done = shell.run_cell(source, silent=True)
+    assert done.success, (number, source)
+import calc
+print(calc.__file__)
+"""
+    done = subprocess.run(
+        [str(reader), "-I", "-c", code], cwd=folder, input=json.dumps(sources), capture_output=True, text=True
+    )
+    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout.splitlines()[-1]
+
+
+def test_every_import_of_a_chapter_comes_with_the_wheel_and_its_extra(reader, tmp_path):
+    lines = {
+        line
+        for path in chapters()
+        for source in cells(path)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for line in [ast.unparse(node)]
+    }
+    assert str(reader.parents[1]) in run_as_notebook(reader, tmp_path, sorted(lines))
+
+
+@pytest.mark.parametrize("page", ["memory/kv_cache", "time/speculative_decoding", "service/cold_start"])
+def test_a_downloaded_chapter_runs_after_pip_install(reader, tmp_path, page):
+    """One of each part; that the others run at all is for nbval, and what they import for the test above."""
+    assert str(reader.parents[1]) in run_as_notebook(reader, tmp_path, cells(ROOT / "book" / f"{page}.ipynb"))

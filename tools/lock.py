@@ -31,7 +31,7 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "venv", "--upgrade-deps", folder], check=True)
         python = f"{folder}/bin/python"
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, f"{ROOT}[book,test]"], check=True)
+        subprocess.run([*install, f"{ROOT}[book,chapters,test]"], check=True)
         core = freeze(python)
         write("requirements.lock", "What builds and tests the book", core)
         subprocess.run([*install, f"{ROOT}[lab]"], check=True)
