@@ -3,7 +3,8 @@ import { formula, make, marked } from "./elements.js";
 import { call, latest } from "./python.js";
 
 const SHOWN = 200_000; // characters that a text area lays out without a halt; more is kept aside
-const LINKED = 8_000; // characters of a file that an address carries
+const PACKED = 500; // characters from which an address carries a file packed
+const LINKED = 8_000; // characters of a file that it carries at all, packed
 const LARGEST = 5_000_000; // what the library reads of a file, in bytes
 const SLOW = "Starting Python in this page; a few seconds, once.";
 const aside = new Map(); // text area → the text that it does not show
@@ -19,7 +20,10 @@ let pause, typing;
 // --- the form ------------------------------------------------------------------------------------------------
 
 const work = latest(show, () => say(SLOW));
-const update = () => work("worksheet", JSON.stringify(values()));
+function update() {
+  work("worksheet", JSON.stringify(values()));
+  if (logForm.elements.compare.checked && valueOf(logForm.elements.log)) explainSoon();
+}
 
 form.querySelector("fieldset").disabled = false;
 say("Change a value and the numbers follow.");
@@ -28,18 +32,22 @@ form.addEventListener("focusin", update, { once: true });
 form.addEventListener("reset", (event) => { event.preventDefault(); fill(rest); update(); });
 form.addEventListener("input", ({ target }) => {
   clearTimeout(typing);
-  if (target.type === "file") return read(target.files[0], target.dataset.for);
+  if (target.type === "file") {
+    read([...target.files], target.dataset.for);
+    target.value = ""; // so that the same file, edited, can be chosen again
+    return;
+  }
+  if (target === form.elements.config) put(form.elements.quantization_file, ""); // it was another model's
   if (target.localName !== "textarea") return update();
   put(target, target.value);
   typing = setTimeout(update, 300);
 });
-form.addEventListener("dragover", (event) => event.preventDefault());
+const filesIn = ({ dataTransfer }) => dataTransfer.types.includes("Files"); // text falls where it is dropped
+form.addEventListener("dragover", (event) => { if (filesIn(event)) event.preventDefault(); });
 form.addEventListener("drop", (event) => {
+  if (!filesIn(event)) return;
   event.preventDefault();
-  const [file] = event.dataTransfer.files;
-  if (file) return read(file, file.name.includes("hf_quant_config") ? "quantization_file" : "own");
-  put(form.elements.own, event.dataTransfer.getData("text"));
-  update();
+  read([...event.dataTransfer.files], event.target.closest(".pasted")?.querySelector("textarea").name ?? "own");
 });
 
 function valueOf(field) {
@@ -70,11 +78,22 @@ function put(area, text) {
   if (area.name === "own" && text) form.elements.config.value = "own";
 }
 
-async function read(file, name) {
-  if (!file) return;
-  if (file.size > LARGEST) return show({ ok: false, error: `${file.name} is larger than 5 MB: a config.json has a few kB.`, inputs: [name] });
-  put(form.elements[name], await file.text());
+async function read(files, name) {
+  for (const file of files) {
+    if (file.size > LARGEST) return show({ ok: false, error: `${file.name} is larger than 5 MB: a config.json has a few kB.`, inputs: [name] });
+  }
+  const read = await Promise.all(files.map(async (file) => ({ text: await file.text(), place: file.name.includes("hf_quant_config") ? "quantization_file" : name })));
+  for (const one of read) if (quantizes(one.text)) one.place = "quantization_file";
+  if (read.some(({ place }) => place === "own")) put(form.elements.quantization_file, ""); // it was another model's
+  for (const { text, place } of read) put(form.elements[place], text);
   update();
+}
+
+function quantizes(text) { // whether this is a hf_quant_config.json, whatever its name
+  try {
+    const found = JSON.parse(text);
+    return Object.hasOwn(found, "quantization") && !Object.hasOwn(found, "model_type");
+  } catch { return false; }
 }
 
 for (const area of document.querySelectorAll("textarea")) area.addEventListener("paste", (event) => {
@@ -88,21 +107,60 @@ form.addEventListener("change", ({ target }) => { if (aside.has(target)) update(
 
 // --- what is shown -------------------------------------------------------------------------------------------
 
+let keys; // of the lines shown
+
 function show(answer) {
   clearTimeout(pause); // what follows once the hand is still
+  sheet.classList.remove("waiting");
   refuse(sheet, answer);
   for (const button of form.querySelectorAll("[data-copy], [data-export]")) button.disabled = !answer.ok;
   if (!answer.ok) return say(answer.error);
-  const open = new Set([...report.querySelectorAll("details[open]")].map((details) => details.dataset.key));
-  const warned = answer.warnings.map(({ text, link, where }) => make("li", {}, `${text} `, make("a", { href: link }, where)));
-  const known = make("section", {}, make("h3", {}, "Know that"), make("ul", {}, ...warned));
-  report.replaceChildren(make("h2", {}, answer.title), known, ...answer.sections.map((section) => part(section, open)));
+  const focused = place(document.activeElement);
+  const shown = answer.sections.flatMap(({ lines }) => lines.map(({ key }) => key)).join();
+  if (shown === keys) change(answer); else renew(answer);
+  keys = shown;
+  focused?.();
+  sheet.querySelector(".glance").replaceChildren(...answer.glance.map(({ label, text }) => make("span", {}, `${label} `, make("b", {}, text))));
   say("Computed in this page for the values shown.");
   pause = setTimeout(() => {
-    const kept = answer.sections.flatMap(({ lines }) => lines.filter(({ keep }) => keep));
-    sheet.querySelector("output").textContent = kept.map(({ label, text }) => `${label}: ${text}`).join("; ");
-    history.replaceState(null, "", link().address);
+    sheet.querySelector("output").textContent = answer.glance.map(({ label, text }) => `${label}: ${text}`).join("; ");
+    link({}).then(({ address }) => history.replaceState(null, "", address));
   }, 700);
+}
+
+function renew(answer) {
+  const open = new Set([...report.querySelectorAll("details[open]")].map((details) => details.dataset.key));
+  report.replaceChildren(make("h2", {}, answer.title), known(answer), ...answer.sections.map((section) => part(section, open)));
+}
+
+function change(answer) { // the lines that differ, so that reading and focus stay where they are
+  report.querySelector("h2").textContent = answer.title;
+  report.querySelector("section").replaceWith(known(answer));
+  const lines = new Map(answer.sections.flatMap((section) => section.lines.map((line) => [line.key, line])));
+  for (const element of report.querySelectorAll("[data-line]")) {
+    const line = lines.get(element.dataset.line), open = new Set(element.querySelector("details")?.open ? [line.key] : []);
+    const fresh = row(line, open);
+    if (!fresh.isEqualNode(element)) element.replaceWith(fresh);
+  }
+  for (const [i, section] of answer.sections.entries()) {
+    const left = report.querySelectorAll("section")[i + 1].querySelector(".panel-leaves-out span:last-child");
+    if (left) left.textContent = section.leaves_out;
+  }
+}
+
+function place(element) { // where in the report the focus is, to bring it back if its line is made anew
+  const holder = report.contains(element) && element.closest("[data-line], li");
+  if (!holder) return;
+  const row = holder.dataset.line, which = [...holder.querySelectorAll("a, summary")].indexOf(element);
+  return () => {
+    if (document.activeElement === element) return;
+    const again = row ? report.querySelector(`[data-line="${CSS.escape(row)}"]`) : report.querySelector("li");
+    again?.querySelectorAll("a, summary")[which]?.focus({ preventScroll: true });
+  };
+}
+
+function known({ warnings }) {
+  return make("section", {}, make("h3", {}, "Know that"), make("ul", {}, ...warnings.map(({ text, link, where }) => make("li", {}, `${text} `, make("a", { href: link }, where)))));
 }
 
 function part({ title, lines, leaves_out: left }, open) {
@@ -111,7 +169,9 @@ function part({ title, lines, leaves_out: left }, open) {
 }
 
 function row({ key, label, text, kind, keep, working, note, source, url, link }, open) {
-  const element = make("div", { className: keep ? "keep" : "" }, make("dt", {}, make("a", { href: link }, label)), make("dd", {}, marked(kind, text)));
+  const element = make("div", {}, make("dt", {}, make("a", { href: link }, label)), make("dd", {}, marked(kind, text)));
+  if (keep) element.className = "keep";
+  element.dataset.line = key;
   if (!working && !note && !source) return element;
   const inside = make("div", { className: "panel-working" });
   if (working) inside.append(formula("p", working));
@@ -126,8 +186,15 @@ function row({ key, label, text, kind, keep, working, note, source, url, link },
 function refuse(panel, answer) {
   panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
   for (const field of panel.querySelector("form").elements) {
-    if (!answer.inputs?.includes(field.name)) { field.removeAttribute("aria-invalid"); continue; }
+    if (!field.name) continue;
+    const id = `${field.id}-error`;
+    document.getElementById(id)?.remove();
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-describedby");
+    if (!answer.inputs?.includes(field.name)) continue;
     field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", id);
+    field.closest(".field").append(make("p", { id, className: "field-error" }, answer.error));
     const folded = field.closest("details");
     if (folded) folded.open = true;
   }
@@ -140,17 +207,34 @@ function speaker(panel) {
 
 // --- to keep and to share ------------------------------------------------------------------------------------
 
-function link() {
-  const changed = new URLSearchParams(), missing = [];
+// The address bar holds what differs from the defaults; a link to give away holds everything.
+async function link({ whole = false }) {
+  const held = new URLSearchParams(), missing = [];
   for (const [name, value] of Object.entries(values())) {
-    if (value === rest.get(name) || (name === "own" && form.elements.config.value !== "own")) continue;
-    if (value?.length > LINKED) missing.push(name); else changed.set(name, value ?? "");
+    if ((value === rest.get(name) && !(whole && value !== "")) || (name === "own" && form.elements.config.value !== "own")) continue;
+    const packed = value?.length > PACKED ? await pack(value) : undefined;
+    if ((packed ?? "").length > LINKED) missing.push(name); else held.set(packed ? `${name}.z` : name, packed ?? value ?? "");
   }
-  return { address: `${location.pathname}${location.search}${changed.size ? `#${changed}` : ""}`, missing };
+  return { address: `${location.pathname}${location.search}${held.size ? `#${held}` : ""}`, missing };
+}
+
+const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+
+async function pack(text) {
+  let short = text;
+  try { short = JSON.stringify(JSON.parse(text)); } catch { /* it is kept as it was written */ }
+  const bytes = await through(new TextEncoder().encode(short), new CompressionStream("deflate-raw"));
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join("")).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  return new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw")));
 }
 
 form.querySelector("[data-copy]").addEventListener("click", async () => {
-  const { address, missing } = link();
+  clearTimeout(pause); // the address bar keeps the link that is given away
+  const { address, missing } = await link({ whole: true });
   history.replaceState(null, "", address);
   const left = missing.length ? " It leaves out the file, which is too long for an address: send that too." : "";
   try {
@@ -170,24 +254,27 @@ for (const button of form.querySelectorAll("[data-export]")) button.addEventList
   } catch (error) { say(error.message); }
 });
 
-function restore() {
+async function restore() {
   const text = location.hash.slice(1);
   if (!text || document.getElementById(text)) return;
-  const wanted = new URLSearchParams(text);
-  for (const [name, value] of wanted) {
+  const wanted = new Map();
+  for (const [key, value] of new URLSearchParams(text)) {
+    const name = key.endsWith(".z") ? key.slice(0, -2) : key;
     const field = fields.find((one) => one.name === name);
-    if (!field) return refused(`it names “${name.slice(0, 40)}”, which the form does not have`);
-    if (!fits(field, value)) return refused(`“${value.slice(0, 40)}” does not fit “${field.labels[0].textContent}”`);
+    if (!field || (name !== key && field.localName !== "textarea")) return refused(`it names “${key.slice(0, 40)}”, which the form does not have`);
+    if (name === key && !fits(field, value)) return refused(`“${value.slice(0, 40)}” does not fit “${field.labels[0].textContent}”`);
+    try { wanted.set(name, name === key ? value : await unpack(value.slice(0, LINKED))); } catch { return refused(`what it holds for “${field.labels[0].textContent}” is damaged`); }
   }
   fill(wanted);
-  for (const details of form.querySelectorAll("details")) details.open = [...wanted.keys()].some((name) => details.contains(form.elements[name]));
+  for (const details of form.querySelectorAll("details")) details.open = [...wanted.keys()].some((name) => details.contains(form.elements[name]) && `${wanted.get(name)}` !== `${rest.get(name) ?? ""}`);
+  sheet.classList.add("waiting"); // the numbers shown are of other values
   update();
 }
 
 function fits(field, value) {
   if (field.type === "checkbox") return value === "true" || value === "false";
   if (field.localName === "select") return [...field.options].some((option) => option.value === value);
-  return field.type !== "number" || value === "" || Number.isFinite(Number(value));
+  return field.type !== "number" || /^(-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)?$/i.test(value);
 }
 
 function refused(why) { say(`This link can't be read: ${why}. The form is as it was.`); }
@@ -206,11 +293,15 @@ logForm.querySelector("fieldset").disabled = false;
 logForm.addEventListener("submit", (event) => event.preventDefault());
 for (const kind of ["input", "change"]) logForm.addEventListener(kind, ({ target }) => {
   if (target === logForm.elements.log && kind === "input") put(target, target.value);
+  explainSoon();
+});
+
+function explainSoon() {
   clearTimeout(later);
   later = setTimeout(() => explain("log", JSON.stringify({
     log: valueOf(logForm.elements.log), form: logForm.elements.compare.checked ? values() : null,
   })), 300);
-});
+}
 
 function showLog(answer) {
   refuse(log, answer);

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import quote
+from random import Random
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from bs4 import BeautifulSoup
@@ -17,6 +18,13 @@ PATH = "book/worksheet.html"
 LIVE = "Computed in this page for the values shown."
 MARKUP = "<img src=x onerror=alert(1)>"
 QWEN = json.dumps(load_json("models", "qwen3-8b.json")["config"])
+DROP = """([files, selector]) => {
+    const data = new DataTransfer();
+    for (const [name, text] of files) data.items.add(new File([text], name));
+    const drop = new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
+    document.querySelector(selector).dispatchEvent(drop);
+}"""
+QUANTIZED = json.dumps({"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}})
 LOG = "Model loading took 16.46 GiB\nAvailable KV cache memory: 50.11 GiB\nGPU KV cache size: 1,313,000 tokens"
 
 
@@ -158,15 +166,7 @@ def test_a_file_can_be_chosen_or_dropped(sheet):
     said(sheet, config="own", own=QWEN)
     sheet.get_by_role("button", name="Reset").click()
     said(sheet)
-    sheet.evaluate(
-        """text => {
-            const data = new DataTransfer();
-            data.items.add(new File([text], 'config.json'));
-            const drop = new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
-            document.querySelector('[data-worksheet] form').dispatchEvent(drop);
-        }""",
-        QWEN,
-    )
+    sheet.evaluate(DROP, [[["config.json", QWEN]], "[data-worksheet] form"])
     said(sheet, config="own", own=QWEN)
 
 
@@ -231,7 +231,13 @@ def test_a_link_holds_the_whole_state(sheet, browser, address):
     sheet.get_by_role("button", name="Copy a link").click()
     expect(status(sheet)).to_contain_text("link")
     link = sheet.url
-    assert link.count("=") == link.count("&") + 1 == 5, "only what is not a default"
+    held = dict(parse_qsl(link.partition("#")[2], keep_blank_values=True))
+    written = {field.name for field in form() if not field.pasted} | {"own"}
+    assert held.keys() == written, "a default may be another one tomorrow"
+    sheet.locator("#ws-tensor").fill("4")
+    said(sheet, **chosen | {"tensor": 4})
+    sheet.wait_for_function("location.hash.includes('tensor=4')")
+    assert sheet.url.count("=") == 5, "the address bar has what is no default"
     context = browser.new_context()
     other = context.new_page()
     other.goto(link)
@@ -240,12 +246,84 @@ def test_a_link_holds_the_whole_state(sheet, browser, address):
     context.close()
 
 
+def test_a_long_file_travels_packed(sheet, browser, address):
+    own = json.dumps(json.loads(QWEN) | {"id2label": {i: f"LABEL_{i}" for i in range(800)}})
+    sheet.locator("#ws-own").fill(own)
+    said(sheet, config="own", own=own)
+    sheet.get_by_role("button", name="Copy a link").click()
+    expect(status(sheet)).to_contain_text("link")
+    assert len(sheet.url) < len(own) / 2
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(sheet.url)
+    said(other, config="own", own=own)
+    context.close()
+
+
 def test_a_file_too_long_for_an_address_is_left_out_and_that_is_said(sheet):
-    sheet.locator("#ws-own").fill(QWEN + " " * 10_000)
-    said(sheet, config="own", own=QWEN)
+    noise = "".join(Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=20_000))
+    own = json.dumps(json.loads(QWEN) | {"noise": noise})
+    sheet.locator("#ws-own").fill(own)
+    said(sheet, config="own", own=own)
     sheet.get_by_role("button", name="Copy a link").click()
     expect(status(sheet)).to_contain_text("leaves out the file")
-    assert sheet.evaluate("location.hash") == "#config=own"
+    assert "config=own" in sheet.url and "own.z" not in sheet.url
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("name", ["hf_quant_config.json", "other.json"])
+def test_both_files_of_a_checkpoint_can_be_dropped_together(sheet, order, name):
+    files = [["config.json", QWEN], [name, QUANTIZED]][::order]
+    sheet.evaluate(DROP, [files, "[data-worksheet] form"])
+    said(sheet, config="own", own=QWEN, quantization_file=QUANTIZED)
+
+
+def test_a_quantization_file_goes_with_its_model(sheet):
+    sheet.evaluate(DROP, [[["hf_quant_config.json", QUANTIZED]], "[data-worksheet] form"])
+    said(sheet, quantization_file=QUANTIZED)
+    sheet.locator("#ws-config").select_option("llama-3.1-8b")
+    said(sheet, config="llama-3.1-8b")
+    sheet.locator("#ws-own").fill(QUANTIZED)
+    expect(status(sheet)).to_contain_text("has a field of its own")
+
+
+def test_a_drop_of_nothing_changes_nothing(sheet):
+    sheet.locator("#ws-own").fill(QWEN)
+    said(sheet, config="own", own=QWEN)
+    sheet.evaluate(DROP, [[], "[data-worksheet] form"])
+    assert sheet.locator("#ws-own").input_value() == QWEN
+
+
+def test_what_is_wrong_stands_beside_its_field(sheet):
+    for width in (390, 1280):
+        sheet.set_viewport_size({"width": width, "height": 800})
+        sheet.locator("#ws-own").fill("{")
+        field = sheet.locator("#ws-own")
+        expect(field).to_have_attribute("aria-describedby", "ws-own-error")
+        expect(sheet.locator("#ws-own-error")).to_be_in_viewport()
+        expect(sheet.locator("#ws-own-error")).to_have_text(wanted(config="own", own="{")["error"])
+        sheet.locator("#ws-own").fill(QWEN)
+        said(sheet, config="own", own=QWEN)
+        expect(sheet.locator(".field-error")).to_have_count(0)
+
+
+def test_the_main_numbers_stay_in_sight_and_the_focus_where_it_is(sheet):
+    sheet.set_viewport_size({"width": 1280, "height": 800})
+    sheet.locator("#ws-context").fill("1000")
+    glance = sheet.locator(".glance")
+    expect(glance.locator("span")).to_have_text([f"{g['label']} {g['text']}" for g in wanted(context=1000)["glance"]])
+    expect(glance).to_be_in_viewport()
+    line = sheet.locator('[data-line="kv.sequence_bytes.resident"] a').first
+    line.focus()
+    sheet.evaluate(
+        """() => {
+            const field = document.querySelector('#ws-context');
+            field.value = '2000';
+            field.dispatchEvent(new Event('input', { bubbles: true }));
+        }"""
+    )
+    said(sheet, context=2000)
+    expect(line).to_be_focused()
 
 
 @pytest.mark.parametrize(
@@ -256,6 +334,10 @@ def test_a_file_too_long_for_an_address_is_left_out_and_that_is_said(sheet):
         f"tensor={quote(MARKUP)}",
         "expert_parallel=perhaps",
         "tensor=Infinity",
+        "tensor=0x8",
+        "tensor=%20",
+        "own.z=%00",
+        "tensor.z=8",
         quote(MARKUP),
         "__proto__=1",
         "%E0%A4%A",
@@ -285,8 +367,7 @@ def test_the_results_are_read_out_once_the_hand_is_still(sheet):
     spoken = sheet.locator("[data-worksheet] output")
     assert spoken.get_attribute("aria-live") == "polite"
     sheet.locator("#ws-output").fill("2")
-    kept = [line for section in wanted(output=2)["sections"] for line in section["lines"] if line["keep"]]
-    expect(spoken).to_have_text("; ".join(f"{line['label']}: {line['text']}" for line in kept))
+    expect(spoken).to_have_text("; ".join(f"{g['label']}: {g['text']}" for g in wanted(output=2)["glance"]))
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
