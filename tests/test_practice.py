@@ -505,7 +505,8 @@ def test_each_mistake_is_recognized_and_named(id):
                 continue
             assert not verdict.right
             if verdict.kind != "unit":  # a value that is the answer in GB comes first
-                assert verdict.kind == "mistake" and name in verdict.message, (seed, name, verdict)
+                assert verdict.kind == "mistake" and name in verdict.mistake, (seed, name, verdict)
+                assert f"that {verdict.mistake}" in verdict.message
                 assert "Back to Step" in verdict.message
                 named.add(name)
     assert named == set(problem.mistakes), "a mistake that never shows is not worth its line"
@@ -667,6 +668,7 @@ def test_any_answer_gets_a_verdict(id, seed, answer):
     assert verdict.kind in KINDS
     assert verdict.message.strip() and verdict.message.endswith(".")
     assert verdict.right == verdict.kind.startswith("right")
+    assert bool(verdict.mistake) == (verdict.kind == "mistake")
     if verdict.right:
         target, value = PROBLEMS[id].answer(PROBLEMS[id].draw(seed)), read(answer, PROBLEMS[id].per).value
         assert abs(value - target) <= 0.0101 * target

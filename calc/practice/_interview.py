@@ -44,8 +44,10 @@ def interview(*, seed: int, count: int = 6, parts: Sequence[str] = tuple(PARTS))
 
     Examples
     --------
-    >>> for question in interview(seed=1, count=3):
-    ...     print(question.problem.id, question.seed, question.problem.level)
+    >>> [question.problem.level for question in interview(seed=1)]
+    [1, 1, 2, 2, 3, 'design']
+    >>> interview(seed=1, parts=["time"])[0].problem.id
+    'chunked_prefill/longer'
     """
     refuse_seed(seed)
     if isinstance(count, bool) or not isinstance(count, int) or not SHORTEST <= count <= LONGEST:
