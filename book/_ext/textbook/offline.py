@@ -10,8 +10,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 SOURCE = Path(__file__).parents[2] / "_templates" / "sw.js"
-# what no page asks for: pictures for other sites, Sphinx's own notes
-LEFT_OUT = ("sw.js", "objects.inv", "sitemap.txt", "_static/cards/", "_static/readme-page.png", ".")
+# what no page asks for: pictures for other sites, notes to the host and Sphinx's own
+LEFT_OUT = ("sw.js", "CNAME", "objects.inv", "sitemap.txt", "_static/cards/", "_static/readme-page.png", ".")
 
 
 def edition(site: Path) -> dict[str, str]:
