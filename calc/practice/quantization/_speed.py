@@ -11,7 +11,7 @@ from calc import roofline
 from calc.parameters import count
 from calc.practice._problem import Problem
 from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
-from calc.units import UNITS, format_bytes, format_decimal, significant
+from calc.units import UNITS, counted, format_bytes, format_decimal, significant
 from calc.working import working
 
 GIB = UNITS["GiB"].factor
@@ -38,7 +38,7 @@ crossover = Problem(
     printed={"chip": "a100-80gb-sxm", "weights": "4-bit"},
     choices={"chip": CHIPS, "weights": tuple(STORED)},
     ask=lambda n: (
-        f"{_told(n)}. A dense model's weights take {STORED[n.weights]:g} bytes each, scales included, and are "
+        f"{_told(n)}. A dense model's weights take {counted(STORED[n.weights], 'byte')} each, scales included, and are "
         "multiplied as bf16. At how many tokens in a step does the arithmetic take as long as reading the weights?"
     ),
     unit="tokens",
@@ -91,8 +91,8 @@ step_gain = Problem(
     },
     ask=lambda n: (
         f"{_told(n)}. A GPU holds {n.billions} billion dense weights, all of them used by every token. They are stored "
-        f"at {STORED[n.weights]:g} bytes each instead of 2, and multiplied as bf16 either way. A step has {n.tokens:,} "
-        f"token{'' if n.tokens == 1 else 's'}. By the floors of the weights, how many times as fast can it become?"
+        f"at {counted(STORED[n.weights], 'byte')} each instead of 2, and multiplied as bf16 either way. A step has "
+        f"{counted(n.tokens, 'token')}. By the floors of the weights, how many times as fast can it become?"
     ),
     unit="x",
     answer=_gain,
