@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 from calc.models import (
     CompressedAttention,
@@ -422,16 +424,46 @@ def count(model: ModelGeometry) -> ParameterCount:
     """
     table = embedding_parameters(vocab=model.vocab, hidden=model.hidden)
     sums = Counter(embedding=table, lm_head=0 if model.tied_embeddings else table, norms=model.hidden)
-    for layer, times in Counter(model.layers).items():
-        parts = Counter(norms=layer.norms * model.hidden)
-        parts.update(_mixer(model, layer.mixer))
-        parts.update(_feed_forward(model.hidden, layer.mlp))
+    for times, parts in layer_counts(model):
         sums.update({group: times * size for group, size in parts.items()})
     if model.streams:
         blocks = sum((layer.mixer is not None) + (layer.mlp is not None) for layer in model.layers)
         around = hyper_connection_parameters(hidden=model.hidden, streams=model.streams)
         sums["hyper_connections"] = blocks * around + gathering_parameters(model)
     return ParameterCount(**sums)
+
+
+@functools.lru_cache(maxsize=512)
+def layer_counts(model: ModelGeometry) -> tuple[tuple[int, Mapping[str, int]], ...]:
+    """How many layers of each kind a model has, and the parameters of one of them by tensor group.
+
+    Parameters
+    ----------
+    model : ModelGeometry
+
+    Returns
+    -------
+    tuple of (int, Mapping)
+        The groups are the fields of `ParameterCount`.
+
+    Raises
+    ------
+    CalcError
+        As `count`.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> layer_counts(load("llama-3.1-70b"))
+    ((80, mappingproxy({'norms': 16384, 'attention': 150994944, 'mlp': 704643072})),)
+    """
+    found = []
+    for layer, times in Counter(model.layers).items():
+        parts = Counter(norms=layer.norms * model.hidden)
+        parts.update(_mixer(model, layer.mixer))
+        parts.update(_feed_forward(model.hidden, layer.mlp))
+        found.append((times, MappingProxyType(dict(parts))))
+    return tuple(found)
 
 
 def gathering_parameters(model: ModelGeometry) -> int:

@@ -571,6 +571,38 @@ def test_a_model_may_be_a_slug_a_file_its_text_or_its_content(tmp_path):
     assert all(other | {"model": 0} == first | {"model": 0} for other in others)
 
 
+def test_a_model_s_name_and_origin_are_what_was_given(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(TINY))
+    assert {size(way).about["model"]["source"] for way in (path, path.read_text())} == {"a config.json"}
+    assert size(TINY).about["model"]["source"] == "a configuration given as a dict"
+    for model in ("llama-3.1-8b", TINY, path):
+        report = size(model, name="Mine")
+        assert report.about["model"]["name"] == "Mine" and report.title.startswith("Mine on")
+    with pytest.raises(CalcError, match="name is"):
+        size("llama-3.1-8b", name="<b>")
+    with pytest.raises(ConfigError, match="give the path of an hf_quant_config.json"):
+        size(TINY, quantization_file=tmp_path / "none.json")
+
+
+def test_the_longest_context_is_still_counted():
+    longest = size(TINY, context=2**26, output=2**26)
+    assert longest["roofline.prefill_floor_s"] > 0 and longest["roofline.decode_floor_end_s"] > 0
+    with pytest.raises(CalcError, match="context is 67108865, wanted a whole number from 1 to 67,108,864"):
+        size(TINY, context=2**26 + 1)
+
+
+def test_ranks_that_are_alike_strand_nothing():
+    assert size("llama-3.1-70b", tensor=8)["capacity.stranded_bytes"] == 0
+    halves = size("llama-3.1-70b", tensor=4, pipeline=2)
+    assert 0 < halves["capacity.stranded_bytes"] < 4 * halves["kv.sequence_bytes_per_rank.engine_blocks"]
+    uneven = size("llama-3.1-70b", tensor=4, pipeline=3)
+    assert uneven["capacity.stranded_bytes"] > uneven["kv.sequence_bytes_per_rank.engine_blocks"]
+    codes = [{w.code for w in report.warnings} for report in (halves, uneven)]
+    assert ["stranded" in found for found in codes] == [False, True]
+    assert size("llama-3.1-8b").line("capacity.vllm_kv_cache_tokens").text.endswith(" tokens")
+
+
 def test_a_quantization_file_beside_the_configuration_is_read(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(TINY))
     said = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
@@ -688,6 +720,49 @@ def test_assumptions_hold_every_choice_as_it_was_used():
     assert report.assumptions["arithmetic"] == "bf16"
     again = size("llama-3.1-8b", **{k: v for k, v in report.assumptions.items() if k in taken} | {"weights": "auto"})
     assert again.values | {"assumptions": 0} == report.values | {"assumptions": 0}
+
+
+def leading(text):
+    """The number that a text begins with, as far as it is one."""
+    found = re.match(r"[\d,.]+", text)
+    return float(found[0].replace(",", "")) if found else math.nan
+
+
+@pytest.mark.parametrize(
+    ("config", "choices"),
+    [
+        ("llama-3.1-70b", {"tensor": 8, "lora_slots": 2, "ttft_s": 0.1, "tpot_s": 0.01}),
+        ("gpt-oss-120b", {"tensor": 4, "pipeline": 2, "tpot_s": 1e-6}),
+        ("deepseek-v3", {"tensor": 16, "accelerator": "h200-sxm", "expert_parallel": True}),
+        ("gemma-3-27b", {"engine": "llama.cpp", "accelerator": "tpu-v6e", "tensor": 4}),
+        ("llama-3.1-405b", {"weights": "int4"}),
+        ("llama-3.1-8b", {"draft_cost": 1.0, "engine": "tgi", "lora_slots": 3}),
+        *((m["config"], {"accelerator": "h200-sxm", "tensor": 8, "lora_slots": 1}) for m in LATER["models"]),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_every_derived_line_shows_its_working(config, choices):
+    report = size(config, **choices)
+    derived = [line for line in report.lines if line.kind == "derived" and line.value is not None]
+    assert [line.key for line in derived if not line.working] == []
+    for line in derived:
+        name, *ways = line.working.replace(" ≈ ", " = ").split(" = ")
+        assert name and ways and line.latex, line.key
+        if not isinstance(line.value, tuple):  # a formula may write a ratio with a digit more
+            same = leading(ways[-1]) == pytest.approx(leading(line.text), rel=5e-3)
+            assert same or line.working.endswith(line.text), (line.key, line.working, line.text)
+
+
+SUM = re.compile(r"= ([\d,.]+(?: B)?(?: \+ [\d,.]+(?: B)?)+) (?:=|≈) ([\d,.]+)( B)?")
+
+
+@pytest.mark.parametrize("config", ["llama-3.1-70b", "gpt-oss-120b", *(m["config"] for m in LATER["models"])])
+def test_a_sum_in_a_working_adds_up(config):
+    sums = [m for line in size(config, accelerator="h200-sxm", tensor=8).lines for m in SUM.finditer(line.working)]
+    assert len(sums) >= 4
+    for found in sums:
+        parts = [float(part.removesuffix(" B").replace(",", "")) for part in found[1].split(" + ")]
+        assert sum(parts) == pytest.approx(float(found[2].replace(",", "")), rel=1e-9, abs=2)
 
 
 def test_csv_and_markdown_hold_every_line():

@@ -7,7 +7,7 @@ admitting by what they may need. `_panel` is the live panel of the chapter.
 """
 
 from calc.capacity._admission import Arrival, Promises, Served, serve
-from calc.capacity._engines import MemorySetting, engine_pool_bytes, engines, memory_setting
+from calc.capacity._engines import MemorySetting, engine_pool_bytes, engine_pool_formula, engines, memory_setting
 from calc.capacity._formulas import (
     chunk_request_blocks,
     concurrency,
@@ -48,6 +48,7 @@ __all__ = [
     "chunk_request_blocks",
     "concurrency",
     "engine_pool_bytes",
+    "engine_pool_formula",
     "engines",
     "hybrid_block_tokens",
     "log_element",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -145,12 +146,53 @@ def engine_pool_bytes(
     >>> [round(engine_pool_bytes(e, total_bytes=79.1 * gib, fraction=f, **held) / gib, 1) for e, f in settings.items()]
     [14.2, 19.6, 21.0, 20.1]
     """
+    known = {
+        "total_bytes": total_bytes,
+        "fraction": fraction,
+        "weight_bytes": weight_bytes,
+        "activation_bytes": activation_bytes,
+        "graph_bytes": graph_bytes,
+        "communication_bytes": communication_bytes,
+    }
+    found = engine_pool_formula(engine, **known)
+    if found is None:
+        margin = _entry(engine)["margin_mib"] * UNITS["MiB"].factor
+        return total_bytes - margin - weight_bytes - activation_bytes - communication_bytes
+    formula, arguments = found
+    return formula(**arguments)
+
+
+def engine_pool_formula(
+    engine: str,
+    *,
+    total_bytes: float,
+    fraction: float | None = None,
+    weight_bytes: float,
+    activation_bytes: float,
+    graph_bytes: float,
+    communication_bytes: float,
+) -> tuple[Callable, dict] | None:
+    """The formula of an engine's pool and its arguments; None for an engine that takes no share of a memory.
+
+    Parameters
+    ----------
+    engine, total_bytes, fraction, weight_bytes, activation_bytes, graph_bytes, communication_bytes
+        As for `engine_pool_bytes`.
+
+    Returns
+    -------
+    tuple of (callable, dict) or None
+
+    Raises
+    ------
+    CalcError
+        As for `engine_pool_bytes`.
+    """
     entry = _entry(engine)
     fraction = entry["default"] if fraction is None else fraction
     rule = entry["rule"]
     if rule == "none":
-        margin = entry["margin_mib"] * UNITS["MiB"].factor
-        return total_bytes - margin - weight_bytes - activation_bytes - communication_bytes
+        return None
     if fraction is None:
         raise CalcError(f"{entry['name']} has no fixed default: give fraction, as {entry['setting']}")
     if not 0 < fraction <= 1:
@@ -158,16 +200,16 @@ def engine_pool_bytes(
     held = {"total_bytes": total_bytes, "fraction": fraction, "weight_bytes": weight_bytes}
     if rule == "static":
         free = total_bytes - communication_bytes
-        return static_pool_bytes(free_bytes=free, fraction=fraction, weight_bytes=weight_bytes)
+        return static_pool_bytes, {"free_bytes": free, "fraction": fraction, "weight_bytes": weight_bytes}
     if rule == "remainder":
         workspace = activation_bytes + graph_bytes + communication_bytes
-        return remainder_pool_bytes(**held, workspace_bytes=workspace)
+        return remainder_pool_bytes, held | {"workspace_bytes": workspace}
     if rule == "after_loading":
-        return remainder_pool_bytes(**held, workspace_bytes=communication_bytes)
+        return remainder_pool_bytes, held | {"workspace_bytes": communication_bytes}
     rest = {"activation_bytes": activation_bytes, "communication_bytes": communication_bytes}
     if rule == "wiggle":
-        return pool_bytes(**held | {"fraction": fraction * entry["wiggle"]}, graph_bytes=0, **rest)
-    return pool_bytes(**held, graph_bytes=graph_bytes, **rest)
+        return pool_bytes, held | {"fraction": fraction * entry["wiggle"], "graph_bytes": 0} | rest
+    return pool_bytes, held | {"graph_bytes": graph_bytes} | rest
 
 
 def _entry(engine: str) -> dict:

@@ -153,7 +153,7 @@ def cut_through(
     >>> cut_through(load("qwen3-235b-a22b"), Parallel(tensor=4), scheme("fp8-block")) is None
     True
     """
-    if parallel.tensor == 1:
+    if parallel.tensor == 1 or how.element == "bf16":
         return None
     whole = {matrix.path: matrix for matrix in matrices(model)}
     for slice_ in matrices(model_on_rank(model, replace(parallel, pipeline=1, layers=None))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from calc.units import CalcError, plain
 
 AUTO = "auto"
 MOST_GPUS, MOST_SEQUENCES, MOST_TOKENS = 4096, 2**20, 2**24
+MOST_POSITIONS = 2**26  # a prompt's scores are as many squared, and still counted exactly
 ALIASES = {"fp16": "bf16", "fp8": "fp8-channel", "int8": "int8-channel", "int4": "int4-g128"}
 SIBLING = "hf_quant_config.json"
 
@@ -102,10 +103,14 @@ def read_model(config: Any, name: str | None = None) -> tuple[ModelGeometry, dic
     if isinstance(config, str) and config in catalogue():
         from calc.sources import load_json
 
-        return load(config), load_json("models", f"{config}.json")["config"], None
+        model, data = load(config), load_json("models", f"{config}.json")["config"]
+        if name is not None:
+            model = replace(model, name=ModelGeometry.from_config(data, name=name).name)
+        return model, data, None
     if isinstance(config, PathLike) or (isinstance(config, str) and _like_a_path(config)):
         data = read_file(config)
-        return ModelGeometry.from_config(data, name=name or _named(data, Path(config).stem)), data, Path(config)
+        model = ModelGeometry.from_config(data, name=name or _named(data, Path(config).stem))
+        return replace(model, source="a config.json"), data, Path(config)
     if isinstance(config, str):
         load(config)  # refuses it, with the names that come close
     raise ConfigError(f"a model is {shown(config)}: give a slug of the catalogue, a config.json, its text or a dict")
@@ -115,7 +120,7 @@ def read_model(config: Any, name: str | None = None) -> tuple[ModelGeometry, dic
 def _from_text(text: str | bytes, name: str | None) -> tuple[ModelGeometry, dict[str, Any]]:
     """A model from a file's text, read once however often the other choices change."""
     data = parse(text)
-    return ModelGeometry.from_config(data, name=name or _named(data)), data
+    return replace(ModelGeometry.from_config(data, name=name or _named(data)), source="a config.json"), data
 
 
 def _like_a_path(text: str) -> bool:
@@ -137,6 +142,8 @@ def read_scheme(data: dict[str, Any], path: Path | None, quantization_file: Any)
     if quantization_file is not None:
         if isinstance(quantization_file, str) and quantization_file.lstrip("\ufeff \t\r\n").startswith("{"):
             quantization_file = parse(quantization_file)
+        elif isinstance(quantization_file, str | PathLike) and not _is_file(quantization_file):
+            raise ConfigError(f"no file at {shown(str(quantization_file))}: give the path of an {SIBLING}")
         found = quantization.read_quantization(quantization_file)
         if found is None:
             raise ConfigError("the quantization file says nothing of quantization: give hf_quant_config.json")
@@ -148,6 +155,13 @@ def read_scheme(data: dict[str, Any], path: Path | None, quantization_file: Any)
         if place.is_file():
             return quantization.read_quantization(place), SIBLING
     return None, ""
+
+
+def _is_file(path: str | PathLike[str]) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _siblings(path: Path | None) -> tuple[Path, ...]:
@@ -183,7 +197,12 @@ def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
     """Check all choices and look up what they name."""
     model, data, path = read_model(config, given.pop("name"))
     chip = hardware.accelerator(accelerator)
-    for name, most in (("tensor", MOST_GPUS), ("pipeline", MOST_GPUS), ("context", 2**40), ("output", 2**40)):
+    for name, most in (
+        ("tensor", MOST_GPUS),
+        ("pipeline", MOST_GPUS),
+        ("context", MOST_POSITIONS),
+        ("output", MOST_POSITIONS),
+    ):
         whole_number(name, given[name], most)
     for name, most in (("concurrency", MOST_SEQUENCES), ("block_tokens", MOST_TOKENS), ("batched_tokens", MOST_TOKENS)):
         whole_number(name, given[name], most)

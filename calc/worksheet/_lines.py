@@ -11,6 +11,7 @@ from typing import Any
 from calc.sources import KINDS, Figure
 from calc.units import (
     CalcError,
+    counted,
     format_bytes,
     format_count,
     format_decimal,
@@ -191,7 +192,11 @@ def whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
 
 
-_FORMATS = {"byte": format_bytes, "second": format_seconds, "": format_count, "token": format_count}
+def _tokens(value: float) -> str:
+    return counted(value, "token")
+
+
+_FORMATS = {"byte": format_bytes, "second": format_seconds, "": format_count, "token": _tokens}
 
 
 def written(value: Any, unit: str) -> str:
@@ -224,7 +229,11 @@ def _several(values: Any, unit: str) -> str:
 @functools.lru_cache(maxsize=512, typed=True)
 def _shown(formula: Callable, /, **arguments: Any) -> dict[str, str]:
     """A formula's working, written once: a change of one choice leaves most lines as they were."""
-    done = working(formula, **arguments)
+    return _texts(working(formula, **arguments))
+
+
+@functools.lru_cache(maxsize=1024)
+def _texts(done: Working) -> dict[str, str]:
     return {"working": done.text, "latex": done.latex}
 
 
@@ -249,10 +258,7 @@ class Builder:
         **more: Any,
     ) -> None:
         """One more line; `by` is the formula with its arguments that gives it."""
-        if isinstance(by, Working):
-            shown = {"working": by.text, "latex": by.latex}
-        else:
-            shown = {} if by is None else _shown(by[0], **by[1])
+        shown = _texts(by) if isinstance(by, Working) else {} if by is None else _shown(by[0], **by[1])
         value = tuple(map(whole, value)) if isinstance(value, (tuple, list)) else whole(value)
         text = more.pop("text", None) or written(value, unit)
         self.lines.append(

@@ -259,7 +259,10 @@ def explain_log(
 def _weight_bytes(model: ModelGeometry, cut: Parallel, stored: HowStored, each: float | None) -> dict[int, float]:
     """Bytes of the weights on every rank, those that the worksheet shows."""
     shares = rank_shares(model, cut, stored.scheme, stored.kept)
-    return {rank: size if each is None else count * each for rank, (count, size) in enumerate(shares)}
+    return {
+        rank: sum(groups.values()) if each is None else count.total * each
+        for rank, (count, groups) in enumerate(shares)
+    }
 
 
 def _line(fact: Fact) -> LogLine:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from calc import capacity, kv_cache, parameters, quantization
 from calc.adapters import EMBEDDINGS, buffered, reserve
 from calc.capacity import NoRoom, Plan
-from calc.hardware import Accelerator
-from calc.kv_cache import CacheLayout
+from calc.kv_cache import CacheLayout, KindBytes
 from calc.models import ModelGeometry, RecurrentState
+from calc.models.layers import Mixer
 from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import ParameterCount
-from calc.quantization import Scheme, Stored
-from calc.units import CalcError, counted, format_bytes, format_count
+from calc.quantization import Part, Scheme, Stored
+from calc.units import CalcError, counted, format_bytes
+from calc.working import Working
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
+from calc.worksheet._terms import added, joined, number, spelled, times
 
+MOST_RANKS = 4  # whose working is shown: those of a kind are alike
 KINDS_IN_WORDS = {
     "full": "full attention",
     "window": "a window",
@@ -38,8 +42,7 @@ class Memory:
 
     count: ParameterCount
     stored: Stored
-    rank_parameters: tuple[int, ...]
-    rank_bytes: tuple[float, ...]
+    ranks: tuple[tuple[ParameterCount, Mapping[str, float]], ...]
     whole: CacheLayout
     stages: tuple[CacheLayout, ...]
     pool: capacity.Pool
@@ -52,6 +55,16 @@ class Memory:
     lora: tuple[float, ...] | None
     lora_why: str
     total_bytes: float
+
+    @property
+    def rank_parameters(self) -> tuple[int, ...]:
+        """Parameters on every rank."""
+        return tuple(count.total for count, _ in self.ranks)
+
+    @property
+    def rank_bytes(self) -> tuple[float, ...]:
+        """Bytes of the weights on every rank."""
+        return tuple(sum(groups.values()) for _, groups in self.ranks)
 
     @property
     def position_bytes(self) -> float:
@@ -106,7 +119,7 @@ def work_out(c: Choices) -> Memory:
             total_bytes=total,
             fraction=c.fraction,
             engine=c.engine,
-            weight_bytes={i: size for i, (_, size) in enumerate(held)},
+            weight_bytes={i: sum(groups.values()) for i, (_, groups) in enumerate(held)},
             element=c.cache,
             activation_bytes=c.workspace_bytes,
             logits_bytes=logits,
@@ -118,12 +131,11 @@ def work_out(c: Choices) -> Memory:
         limiting, most = budget.limiting.rank, budget.requests(length=c.positions, in_flight=1)
     except NoRoom as error:
         why = str(error)
-        limiting = max(range(len(held)), key=lambda i: held[i][1] + taken.get(i, 0))
+        limiting = max(range(len(held)), key=lambda i: sum(held[i][1].values()) + taken.get(i, 0))
     return Memory(
         count=parameters.count(model),
         stored=_stored(c),
-        rank_parameters=tuple(count for count, _ in held),
-        rank_bytes=tuple(size for _, size in held),
+        ranks=tuple(held),
         whole=whole,
         stages=tuple(kv_cache.layout(stage, **layout) for stage in stages),
         pool=pool,
@@ -141,15 +153,15 @@ def work_out(c: Choices) -> Memory:
 
 def rank_shares(
     model: ModelGeometry, parallel: Parallel, scheme: Scheme, kept: tuple[str, ...]
-) -> list[tuple[int, float]]:
-    """Parameters and stored bytes on every rank of a replica, stage by stage."""
-    shares: dict[tuple[int, int], tuple[int, float]] = {}
+) -> list[tuple[ParameterCount, Mapping[str, float]]]:
+    """Parameters, and stored bytes by tensor group, on every rank of a replica, stage by stage."""
+    shares: dict[tuple[int, int], tuple[ParameterCount, Mapping[str, float]]] = {}
     ranks = [(stage, turn if parallel.experts else 0) for stage in range(parallel.pipeline)
              for turn in range(parallel.tensor)]  # fmt: skip
     for stage, turn in dict.fromkeys(ranks):
         where = {"stage": stage, "expert_rank": turn}
         held = quantization.rank_bytes(model, parallel, scheme, keeps=kept, **where)
-        shares[stage, turn] = weights_on_rank(model, parallel, **where).total, sum(held.values())
+        shares[stage, turn] = weights_on_rank(model, parallel, **where), held
     return [shares[place] for place in ranks]
 
 
@@ -182,18 +194,41 @@ def _reserved(c: Choices, stages: list[ModelGeometry]) -> tuple[tuple[float, ...
 def parameter_section(c: Choices, m: Memory) -> Section:
     """Parameters by tensor group."""
     b = Builder("parameters", "Parameters", "Layers for multi-token prediction, vision parts and quantization scales.")
-    step = "capacity#step-2"
-    b.add("total", "All parameters", m.count.total, step=step, keep=True)
-    b.add("active", "Active in one token", m.count.active, step=step)
+    step, count = "capacity#step-2", m.count
+    groups = {label_of(group): size for group, size in count.groups.items()}
+    b.add("total", "All parameters", count.total, step=step, keep=True, by=added("All", groups, count.total))
+    resting = count.resting_experts
+    numbers = f"{number(count.total)} − {number(resting)}"
+    by = spelled("Active", "all − experts that a token doesn't go through", numbers, count.active)
+    b.add("active", "Active in one token", count.active, step=step, by=by)
+    rows = count.active - count.active_excluding_embedding
+    numbers = f"{number(count.active)} − {number(rows)}"
+    words = "active − embedding, of which it only looks up a row" if rows else "active; the tied output layer stays in"
+    by = spelled("Multiplied", words, numbers if rows else number(count.active), count.active_excluding_embedding)
     b.add(
         "active_excluding_embedding",
         "… that a token is multiplied with",
-        m.count.active_excluding_embedding,
+        count.active_excluding_embedding,
         step="roofline#step-2",
+        by=by,
     )
-    for group, count in m.count.groups.items():
-        b.add(f"groups.{group}", label_of(group), count, step=step)
+    for group, size in count.groups.items():
+        b.add(f"groups.{group}", label_of(group), size, step=step, by=_group(c.model, group, size))
     return b.section()
+
+
+def _group(model: ModelGeometry, group: str, size: int) -> tuple | Working:
+    """A group's parameters: layers times those of one, and what stands outside of the layers."""
+    if group in ("embedding", "lm_head"):
+        return parameters.embedding_parameters, {"vocab": model.vocab, "hidden": model.hidden}
+    layers = [(count, parts[group]) for count, parts in parameters.layer_counts(model) if parts.get(group)]
+    beside = size - sum(count * each for count, each in layers)
+    if not layers:
+        return spelled(label_of(group), "blocks of the layers and what gathers their streams", number(beside), size)
+    words, numbers = "layers · parameters of one", times(layers)
+    if beside:
+        words, numbers = f"{words}, and the last", f"{numbers} + {number(beside)}"
+    return spelled(label_of(group), words, numbers, size)
 
 
 def weight_section(c: Choices, m: Memory) -> Section:
@@ -208,13 +243,53 @@ def weight_section(c: Choices, m: Memory) -> Section:
         kind="published" if c.found is not None and c.weights == "auto" else "assumed",
         **({"source": f"the checkpoint's {c.found_in}"} if c.found is not None and c.weights == "auto" else {}),
     )
-    b.add("total_bytes", "All weights", m.stored.total_bytes, "byte", step=step, keep=True)
-    b.add("bits_per_weight", "Bits per parameter", m.stored.bits_per_weight, step=step)
+    size, bits = m.stored.total_bytes, m.stored.bits_per_weight
+    by = added("All weights", {label_of(part.group): part.stored_bytes for part in m.stored.parts}, size, "byte")
+    b.add("total_bytes", "All weights", size, "byte", step=step, keep=True, by=by)
+    numbers = f"8 · {number(size)} / {number(m.stored.parameters)}"
+    by = spelled("Bits", "8 · bytes / parameters", numbers, bits)
+    b.add("bits_per_weight", "Bits per parameter", bits, step=step, by=by)
     for part in m.stored.parts:
-        b.add(f"groups.{part.group}", label_of(part.group), part.stored_bytes, "byte", step=step)
-    b.add("per_rank_bytes", "On each rank", list(m.rank_bytes), "byte", step="capacity#step-6", keep=True)
-    b.add("per_rank_parameters", "Parameters on each rank", list(m.rank_parameters), step="capacity#step-7")
+        b.add(f"groups.{part.group}", label_of(part.group), part.stored_bytes, "byte", step=step, by=_stored_part(part))
+    b.add(
+        "per_rank_bytes",
+        "On each rank",
+        list(m.rank_bytes),
+        "byte",
+        step="capacity#step-6",
+        keep=True,
+        by=_on_ranks(m, [groups for _, groups in m.ranks], "byte"),
+    )
+    by = _on_ranks(m, [count.groups for count, _ in m.ranks], "")
+    b.add("per_rank_parameters", "Parameters on each rank", list(m.rank_parameters), step="capacity#step-7", by=by)
     return b.section()
+
+
+def _stored_part(part: Part) -> Working:
+    """A group's bytes: those of its quantized matrices, scales included, and what stays as it was."""
+    kept = part.parameters - part.quantized
+    rest = kept * (part.stored_bytes / part.parameters if not part.quantized else quantization.scheme("bf16").bits / 8)
+    words, numbers = [], []
+    if part.quantized:
+        words.append("quantized parameters · bits stored for each / 8")
+        bits = 8 * (part.stored_bytes - rest) / part.quantized
+        numbers.append(f"{number(part.quantized)} · {number(bits)} / 8 B")
+    if kept:
+        words.append("others · bytes of each" if part.quantized else "parameters · bytes of each")
+        numbers.append(f"{number(kept)} · {number(rest / kept, 'byte')}")
+    return spelled(label_of(part.group), " + ".join(words), " + ".join(numbers), part.stored_bytes, "byte")
+
+
+def _on_ranks(m: Memory, ranks: list[Mapping[str, float]], unit: str) -> Working:
+    """The sum on the first rank of each kind, four kinds at most."""
+    first: dict[tuple, int] = {}
+    for rank, groups in enumerate(ranks):
+        first.setdefault(tuple(groups.items()), rank)
+    found = []
+    for groups, rank in list(first.items())[:MOST_RANKS]:
+        parts = {label_of(group): size for group, size in groups}
+        found.append(added(f"Rank {rank}", parts, sum(parts.values()), unit))
+    return joined(*found)
 
 
 def cache_section(c: Choices, m: Memory) -> Section:
@@ -232,10 +307,12 @@ def cache_section(c: Choices, m: Memory) -> Section:
         whole_.bytes_per_position,
         "byte",
         step="kv_cache#step-2",
-        by=by,
+        by=by or _positions(whole_.kinds, "One position"),
         keep=True,
     )
-    b.add("bytes_per_token_per_rank", "… on one rank", widest.bytes_per_position, "byte", step="kv_cache#step-5")
+    by = _positions(widest.kinds, "One position on a rank")
+    size = widest.bytes_per_position
+    b.add("bytes_per_token_per_rank", "… on one rank", size, "byte", step="kv_cache#step-5", by=by)
     if whole_.has_windows:
         b.add(
             "unbounded_bytes_per_token",
@@ -243,21 +320,20 @@ def cache_section(c: Choices, m: Memory) -> Section:
             whole_.unbounded_bytes_per_position,
             "byte",
             step="kv_cache#step-7",
+            by=_positions([k for k in whole_.kinds if k.window is None], "One more position"),
         )
     if whole_.fixed_bytes:
-        b.add("fixed_bytes", "Fixed state of a sequence", whole_.fixed_bytes, "byte", step="attention_variants#step-2")
-        b.add(
-            "fixed_bytes_per_rank",
-            "… on one rank",
-            max(s.fixed_bytes for s in m.stages),
-            "byte",
-            step="attention_variants#step-6",
-        )
+        step, fixed = "attention_variants#step-2", whole_.fixed_bytes
+        b.add("fixed_bytes", "Fixed state of a sequence", fixed, "byte", step=step, by=_states(whole_))
+        most = max(m.stages, key=lambda s: s.fixed_bytes)
+        step = "attention_variants#step-6"
+        b.add("fixed_bytes_per_rank", "… on one rank", most.fixed_bytes, "byte", step=step, by=_states(most))
     for place, kind in enumerate(whole_.kinds):
         size = kind.bytes_per_position or kind.fixed_bytes
         what = "a sequence" if kind.kind == "state" else "a position"
         label = f"One of {counted(kind.layers, 'layer')} with {KINDS_IN_WORDS[kind.kind]}, {what}"
-        b.add(f"kinds.{kind.kind}_{place}", label, size, "byte", step="attention_variants#step-2")
+        by = _kind(c, kind, mixers)
+        b.add(f"kinds.{kind.kind}_{place}", label, size, "byte", step="attention_variants#step-2", by=by)
     for name, positions, label in (
         ("sequence_bytes", c.positions, "A sequence at its end"),
         ("prompt_bytes", c.context, "… after its prompt"),
@@ -265,23 +341,25 @@ def cache_section(c: Choices, m: Memory) -> Section:
         if name == "sequence_bytes":
             by = kv_cache.positions_written, {"prompt": c.context, "generated": c.output}
             b.add(f"{name}.positions", "Positions of a sequence at its end", positions, step="kv_cache#step-4", by=by)
-        by = None
-        if not whole_.has_windows and not whole_.fixed_bytes:
-            by = kv_cache.sequence_bytes, {"bytes_per_position": whole_.bytes_per_position, "positions": positions}
-        resident = kv_cache.resident_bytes(whole_, positions=positions)
-        b.add(f"{name}.resident", f"{label}, resident", resident, "byte", step="kv_cache#step-7", by=by, keep=True)
+        resident, step = kv_cache.resident_bytes(whole_, positions=positions), "kv_cache#step-7"
+        by = _resident(whole_, positions)
+        b.add(f"{name}.resident", f"{label}, resident", resident, "byte", step=step, by=by, keep=True)
         uniform = m.uniform_page_bytes(positions, c.block_tokens)
-        b.add(f"{name}.uniform_pages", f"{label}, uniform pages", uniform, "byte", step="kv_cache#step-7")
-    rank = max(kv_cache.resident_bytes(s, positions=c.positions) for s in m.stages)
+        by = _uniform(c, whole_, m.whole_pool, m.whole_pool.block_bytes(), positions)
+        b.add(f"{name}.uniform_pages", f"{label}, uniform pages", uniform, "byte", step=step, by=by)
+    most = max(m.stages, key=lambda s: kv_cache.resident_bytes(s, positions=c.positions))
     b.add(
         "sequence_bytes_per_rank.resident",
         "A sequence at its end on one rank, resident",
-        rank,
+        kv_cache.resident_bytes(most, positions=c.positions),
         "byte",
         step="kv_cache#step-5",
+        by=_resident(most, c.positions),
     )
     pages = m.uniform_page_bytes_per_rank(c.positions, c.block_tokens)
-    b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", pages, "byte", step="kv_cache#step-7")
+    by = _uniform(c, widest, m.pool, m.block_bytes, c.positions)
+    step = "kv_cache#step-7"
+    b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", pages, "byte", step=step, by=by)
     if c.engine != "vllm":
         return b.section()
     held = m.pool.held_blocks(length=c.positions)
@@ -296,145 +374,78 @@ def cache_section(c: Choices, m: Memory) -> Section:
             blocks * m.block_bytes,
             "byte",
             step="paged_attention#step-2",
+            by=_in_blocks(blocks, m.block_bytes),
             note=f"{counted(blocks, 'block')} of {format_bytes(m.block_bytes)}.",
         )
     return b.section()
 
 
-def _memory_in_words(chip: Accelerator) -> str:
-    """What the total is: how well a chip's memory is known."""
-    if chip.visible_bytes is not None:
-        return "Memory that a program sees"
-    return "Memory, the label read in GiB" if chip.nominal else "Memory that the driver reports"
+def _in_blocks(blocks: int, size: float) -> Working:
+    return spelled(
+        "Sequence", "blocks · bytes of one", f"{number(blocks)} · {number(size, 'byte')}", blocks * size, "byte"
+    )
 
 
-def capacity_section(c: Choices, m: Memory) -> Section:
-    """The budget of the limiting rank and the sequences that fit."""
-    b = Builder(
-        "capacity",
-        "Capacity",
-        "Blocks shared between sequences, responses that stop early, and time: "
-        "whether so many are served fast enough is another question.",
-    )
-    setting = capacity.memory_setting(c.engine)
-    where = {"source": setting.source, "url": setting.url, "checked": setting.checked}
-    total = c.chip.program_bytes
-    b.figure(
-        "total_bytes",
-        f"{_memory_in_words(c.chip)}, sold as {c.chip.memory_as_sold}",
-        total,
-        "byte",
-        step="capacity#step-1",
-    )
-    if c.fraction is None:
-        b.add(
-            "margin_bytes",
-            f"{setting.engine} leaves free",
-            setting.margin_bytes,
-            "byte",
-            kind="published",
-            step="capacity#step-5",
-            note=f"Its cache, {setting.setting}, is cut to what fits; more is not asked for here.",
-            **where,
-        )
-    else:
-        b.add(
-            "memory_fraction",
-            f"{setting.engine}'s {setting.setting}",
-            c.fraction,
-            kind="assumed",
-            step="capacity#step-5",
-            note=f"A share of {setting.share_of}. {c.fraction_from[:1].upper()}{c.fraction_from[1:]}.",
-            **(where if c.fraction == setting.default else {}),
-        )
-    b.add("limiting_rank", "Limiting rank", m.limiting, step="capacity#step-6", text=_rank_text(c, m.limiting))
-    b.add("weight_bytes", "Weights there", m.rank_bytes[m.limiting], "byte", step="capacity#step-2")
-    logits = capacity.tensor_bytes(rows=c.concurrency, width=c.model.vocab, element_bytes=4)
-    last = m.limiting >= c.parallel.tensor * (c.parallel.pipeline - 1)
-    beside = c.workspace_bytes + c.graph_bytes + c.communication_bytes + (logits if last else 0)
-    b.add(
-        "workspace_bytes",
-        "What runs beside them, logits included",
-        beside,
-        "byte",
-        step="capacity#step-3",
-        kind="assumed",
-    )
-    if m.lora:
-        b.add(
-            "lora_bytes",
-            "Adapter slots there",
-            m.lora[m.limiting // c.parallel.tensor],
-            "byte",
-            step="multi_lora#step-5",
-        )
-    if m.plan is None:
-        b.add("pool_bytes", "Room for the cache", 0, "byte", step="capacity#step-4", note=m.why_not)
-        b.add("blocks", "Blocks that every rank has", 0, step="capacity#step-4")
-        b.add("max_sequences", "Sequences that fit with room to finish", 0, step="capacity#step-8", keep=True)
-        b.add("max_sequences_all_replicas", "… on all GPUs", 0, step="capacity#step-8")
-        return b.section()
-    rank = m.plan.limiting
-    by = None
-    if setting.slug == "vllm" and not m.lora:
-        claims = {
-            name: getattr(rank, name)
-            for name in ("weight_bytes", "activation_bytes", "graph_bytes", "communication_bytes")
-        }
-        by = capacity.pool_bytes, {"total_bytes": m.total_bytes, "fraction": c.fraction, **claims}
-    b.add("pool_bytes", "Room for the cache", rank.pool_bytes, "byte", step="capacity#step-4", by=by, keep=True)
-    b.add("block_tokens", "Positions in a block", max(g.block_tokens for g in m.pool.groups), step="capacity#step-4")
-    b.add("block_bytes", "One block there", rank.block_bytes, "byte", step="paged_attention#step-2")
-    by = capacity.pool_blocks, {"pool_bytes": rank.pool_bytes, "block_bytes": rank.block_bytes}
-    own = "" if setting.slug == "vllm" else f"In blocks as vLLM lays them out; {setting.engine}'s were not looked up."
-    b.add("blocks", "Blocks that every rank has", m.plan.blocks, step="capacity#step-4", by=by, note=own)
-    needed = m.pool.request_blocks(length=c.positions, in_flight=1)
-    b.add("request_blocks", "Blocks charged for a sequence at its end", needed, step="capacity#step-8")
-    b.add("max_sequences", "Sequences that fit with room to finish", m.max_sequences, step="capacity#step-8", keep=True)
-    b.add(
-        "max_sequences_all_replicas",
-        f"… on {counted(c.replicas, 'replica')}",
-        m.max_sequences * c.replicas,
-        step="capacity#step-8",
-    )
-    prompts = m.plan.requests(length=c.context, in_flight=1)
-    b.add("sequences_by_prompt", "… counted by their prompts alone", prompts, step="capacity#step-8")
-    b.add(
-        "stranded_bytes", "Stranded on ranks that limit nobody", m.plan.stranded_bytes, "byte", step="capacity#step-6"
-    )
-    b.add(
-        "fits",
-        f"Whether {counted(c.concurrency, 'sequence')} fit{'s' if c.concurrency == 1 else ''}",
-        m.max_sequences >= c.concurrency,
-        step="capacity#step-8",
-    )
-    if setting.slug != "vllm":
-        return b.section()
-    in_flight = 2 * c.batched_tokens
-    blocks = {"blocks": m.plan.blocks, "request_blocks": m.pool.request_blocks(length=c.positions, in_flight=in_flight)}
-    note = (
-        f"With max_model_len {format_count(c.positions)} and max_num_batched_tokens {format_count(c.batched_tokens)}."
-    )
-    b.add(
-        "vllm_kv_cache_tokens",
-        "What vLLM would print as its cache's size",
-        capacity.printed_tokens(**blocks, length=c.positions),
-        "token",
-        step="capacity#step-10",
-        note=note,
-        by=(capacity.printed_tokens, {**blocks, "length": c.positions}),
-    )
-    b.add(
-        "vllm_concurrency",
-        "… and as maximum concurrency",
-        capacity.concurrency(**blocks),
-        step="capacity#step-10",
-        by=(capacity.concurrency, blocks),
-    )
-    return b.section()
+def _positions(kinds: Iterable[KindBytes], name: str) -> Working:
+    """A position's bytes: layers times bytes of one, kind by kind."""
+    parts = [(kind.layers, kind.bytes_per_position) for kind in kinds if kind.bytes_per_position]
+    value = sum(layers * size for layers, size in parts)
+    return spelled(name, "layers · bytes in one of them", times(parts, "byte"), value, "byte")
 
 
-def _rank_text(c: Choices, rank: int) -> str:
-    if c.parallel.pipeline > 1:
-        return f"{rank} (stage {rank // c.parallel.tensor + 1} of {c.parallel.pipeline})"
-    return str(rank)
+def _states(cache: CacheLayout) -> Working:
+    parts = [(kind.layers, kind.fixed_bytes) for kind in cache.kinds if kind.fixed_bytes]
+    return spelled("States", "layers · state of one", times(parts, "byte"), cache.fixed_bytes, "byte")
+
+
+def _kind(c: Choices, kind: KindBytes, mixers: list[tuple[Mixer, int]]) -> tuple | Working:
+    """One layer's bytes: by the formula of its kind, else from its entries or the parts of its state."""
+    size = kind.bytes_per_position or kind.fixed_bytes
+    for mixer, _ in mixers:
+        caches = kv_cache.caches_of(mixer, layers=1, element=c.cache, own=c.model.element)
+        if replace(kind, layers=1) not in caches:
+            continue
+        if isinstance(mixer, RecurrentState):
+            own = kv_cache.ELEMENTS.get(c.model.element or "", kv_cache.ELEMENTS["bf16"]).element_bytes
+            parts = [(part.elements, part.element_bytes or max(own, 2)) for part in mixer.on_rank(1)]
+            numbers = " + ".join(f"{number(n)} · {number(each, 'byte')}" for n, each in parts)
+            return spelled("State", "elements of each part · bytes of one", numbers, size, "byte")
+        if kind.kind == caches[0].kind:
+            return kv_cache.formula_of(mixer, layers=1, element=c.cache)
+        if kind.kind == "compressed":
+            return kv_cache.compressed_bytes_per_position, {
+                "entry_bytes": caches[0].bytes_per_position,
+                "run": kind.ratio,
+            }
+        break
+    numbers = f"{number(size * kind.ratio, 'byte')} / {number(kind.ratio)}" if kind.ratio > 1 else number(size, "byte")
+    words = "bytes of an entry / positions that make it" if kind.ratio > 1 else "bytes of its own format"
+    return spelled("Position", words, numbers, size, "byte")
+
+
+def _resident(cache: CacheLayout, positions: int) -> tuple | Working:
+    """A sequence's bytes, windows honored: layers times bytes times positions kept, and states."""
+    if not cache.has_windows and not cache.fixed_bytes and all(kind.ratio == 1 for kind in cache.kinds):
+        sizes = {"bytes_per_position": cache.bytes_per_position, "positions": positions}
+        return kv_cache.sequence_bytes, sizes
+    value, parts = kv_cache.resident_bytes(cache, positions=positions), []
+    for kind in cache.kinds:
+        if each := kind.bytes_per_position:
+            kept = round((kind.resident_bytes(positions) / kind.layers - kind.fixed_bytes) / each)
+            parts.append(f"{kind.layers} · {number(each, 'byte')} · {number(kept)}")
+        if kind.fixed_bytes:
+            parts.append(f"{kind.layers} · {number(kind.fixed_bytes, 'byte')}")
+    words = "layers · bytes of a position · positions kept" + (", and states" if cache.fixed_bytes else "")
+    return spelled("Sequence", words, " + ".join(parts), value, "byte")
+
+
+def _uniform(c: Choices, cache: CacheLayout, pool: capacity.Pool, block: float, positions: int) -> Working:
+    """A sequence's bytes when every layer has a page for every position."""
+    if cache.fixed_bytes:
+        return _in_blocks(pool.held_blocks(length=positions, windows=False), block)
+    size = kv_cache.uniform_page_bytes(cache, positions=positions, block_tokens=c.block_tokens)
+    words = "⌈positions / those of a block⌉ · those of a block · bytes of a position"
+    numbers = (
+        f"⌈{number(positions)} / {c.block_tokens}⌉ · {c.block_tokens} · {number(cache.bytes_per_position, 'byte')}"
+    )
+    return spelled("Sequence", words, numbers, size, "byte")

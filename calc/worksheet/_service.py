@@ -8,6 +8,7 @@ from calc.units import CalcError, counted
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
 from calc.worksheet._memory import Memory
+from calc.worksheet._terms import added, number, spelled
 
 
 def lora_section(c: Choices, m: Memory) -> Section:
@@ -35,6 +36,12 @@ def lora_section(c: Choices, m: Memory) -> Section:
         one.low_rank_parameters,
         step="multi_lora#step-2",
         note=f"On {', '.join(one.targets)}.",
+        by=spelled(
+            "Parameters",
+            "rank · (inputs + outputs of the adapted matrices)",
+            f"{c.lora_rank} · {number(one.low_rank_parameters / c.lora_rank)}",
+            one.low_rank_parameters,
+        ),
     )
     b.add(
         "adapter_bytes",
@@ -50,15 +57,21 @@ def lora_section(c: Choices, m: Memory) -> Section:
     except CalcError as error:
         b.add("adapter_bytes_per_rank", "… on one rank", None, "byte", step="multi_lora#step-4", note=str(error))
     else:
-        b.add("adapter_bytes_per_rank", "… on one rank, all layers", share, "byte", step="multi_lora#step-4")
+        numbers = f"{number(share / size)} · {number(size, 'byte')}"
+        by = spelled("Share", "parameters on the rank · bytes of each", numbers, share, "byte")
+        b.add("adapter_bytes_per_rank", "… on one rank, all layers", share, "byte", step="multi_lora#step-4", by=by)
     if not c.lora_slots:
-        b.add("reserved_bytes", "All slots on one GPU", 0, "byte", step="multi_lora#step-5")
+        by = spelled("Reserved", "slots · bytes of one", "0 slots", 0, "byte")
+        b.add("reserved_bytes", "All slots on one GPU", 0, "byte", step="multi_lora#step-5", by=by)
     elif m.lora is None:
         b.add("reserved_bytes", "All slots on one GPU", None, "byte", step="multi_lora#step-5", note=m.lora_why)
     else:
         most = max(m.lora)
         by = {"slots": c.lora_slots, "slot_parameters": most // (c.lora_slots * size), "element_bytes": size}
-        b.add("slot_bytes", "One slot on one GPU", most // c.lora_slots, "byte", step="multi_lora#step-5")
+        one_slot = most // c.lora_slots
+        numbers = f"{number(by['slot_parameters'])} · {number(size, 'byte')}"
+        slot = spelled("Slot", "parameters of a slot on the GPU · bytes of each", numbers, one_slot, "byte")
+        b.add("slot_bytes", "One slot on one GPU", one_slot, "byte", step="multi_lora#step-5", by=slot)
         b.add(
             "reserved_bytes",
             "All slots on one GPU",
@@ -118,6 +131,7 @@ def cold_start_section(c: Choices, m: Memory) -> Section:
         "second",
         step="cold_start#step-5",
         keep=True,
+        by=added("Start", {hop.name: hop.seconds for hop in found}, sum(hop.seconds for hop in found), "second"),
         note="" if rate is not None else "Without the copy to the GPU, whose link's rate is not known.",
     )
     slowest = max(found, key=lambda hop: hop.seconds)
@@ -127,6 +141,13 @@ def cold_start_section(c: Choices, m: Memory) -> Section:
         slowest.seconds,
         "second",
         step="cold_start#step-5",
+        by=spelled(
+            "Start",
+            "the slowest hop",
+            f"max({', '.join(number(hop.seconds, 'second') for hop in found)})",
+            slowest.seconds,
+            "second",
+        ),
         note=f"The slowest counts: {slowest.name}."
         + ("" if rate is not None else " The copy to the GPU may be slower: its link's rate is not known."),
     )
@@ -136,5 +157,12 @@ def cold_start_section(c: Choices, m: Memory) -> Section:
         c.replicas * m.stored.total_bytes,
         "byte",
         step="cold_start#step-2",
+        by=spelled(
+            "Bytes",
+            "replicas · bytes of the weights",
+            f"{c.replicas} · {number(m.stored.total_bytes, 'byte')}",
+            c.replicas * m.stored.total_bytes,
+            "byte",
+        ),
     )
     return b.section()

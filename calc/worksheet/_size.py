@@ -8,7 +8,7 @@ from typing import Any
 
 import calc
 from calc.units import UNITS, counted
-from calc.worksheet import _memory, _service, _time
+from calc.worksheet import _fit, _memory, _service, _time
 from calc.worksheet._choices import AUTO, Choices, choose
 from calc.worksheet._lines import Line
 from calc.worksheet._report import Report
@@ -139,7 +139,7 @@ def size(
         _memory.parameter_section(c, m),
         _memory.weight_section(c, m),
         _memory.cache_section(c, m),
-        _memory.capacity_section(c, m),
+        _fit.capacity_section(c, m),
         _time.roofline_section(c, m, t),
         _time.limits_section(c, m, t),
         _service.lora_section(c, m),

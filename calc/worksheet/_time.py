@@ -6,12 +6,22 @@ from dataclasses import dataclass
 
 from calc.models import MixtureOfExperts
 from calc.quantization import crossover
-from calc.roofline import StepFloor, StepWork, crossover_tokens, floor_seconds, step_floor, step_work
+from calc.roofline import (
+    StepFloor,
+    StepWork,
+    crossover_tokens,
+    floor_seconds,
+    ring_bytes,
+    step_floor,
+    step_work,
+)
 from calc.speculation import break_even_acceptance, expected_tokens, round_cost, round_speedup
-from calc.units import CalcError, counted, format_seconds, significant
+from calc.units import CalcError, counted, format_decimal, format_seconds, significant
+from calc.working import Working
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
-from calc.worksheet._memory import Memory
+from calc.worksheet._memory import Memory, label_of
+from calc.worksheet._terms import added, number, spelled
 
 # Groups of a step, and the groups of parameters that they read
 READS = {
@@ -119,23 +129,32 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
         ("prefill", "A prompt", t.prefill, "All of it in one step, nothing cached before."),
         ("decode", "A decode step", t.decode, _decode_note(c)),
     ):
-        sizes = {"flop": round(floor.work.flop), "moved_bytes": round(floor.work.moved_bytes())}
-        b.add(f"{key}.flop", f"{label}: arithmetic on a rank", floor.work.flop, "FLOP", step="roofline#step-4")
-        b.add(f"{key}.weight_bytes", f"{label}: weights read", floor.work.weight_bytes, "byte", step="roofline#step-2")
+        work, floor_by = floor.work, _floor_by(floor, rates)
+        step = "roofline#step-2"
+        by = _groups(work, "flop", "FLOP")
+        b.add(f"{key}.flop", f"{label}: arithmetic on a rank", work.flop, "FLOP", step="roofline#step-4", by=by)
+        by = _groups(work, "weight_bytes", "byte")
+        b.add(f"{key}.weight_bytes", f"{label}: weights read", work.weight_bytes, "byte", step=step, by=by)
         if key == "decode":
-            b.add("decode.cache_bytes", f"{label}: cache read", floor.work.cache_bytes, "byte", step="roofline#step-2")
-        b.add(f"{key}.multiply_s", f"{label}: arithmetic alone", floor.multiply_s, "second", step="roofline#step-4")
-        b.add(f"{key}.move_s", f"{label}: bytes alone", floor.move_s, "second", step="roofline#step-4")
+            by = _groups(work, "cache_bytes", "byte")
+            b.add("decode.cache_bytes", f"{label}: cache read", work.cache_bytes, "byte", step=step, by=by)
+        by = _alone("arithmetic / peak", work.flop, "FLOP", peak.value, floor.multiply_s)
+        alone, step = floor.multiply_s, "roofline#step-4"
+        b.add(f"{key}.multiply_s", f"{label}: arithmetic alone", alone, "second", step=step, by=by)
+        by = _alone("bytes / bandwidth", work.moved_bytes(), "B", bandwidth.value, floor.move_s)
+        b.add(f"{key}.move_s", f"{label}: bytes alone", floor.move_s, "second", step=step, by=by)
         if c.parallel.tensor > 1 and peer(c) is not None:
+            links_s = steps.links_s(floor)
             b.add(
                 f"{key}.links_s",
                 f"{label}: all-reduces over {c.chip.links[peer(c)].name} alone",
-                steps.links_s(floor),
+                links_s,
                 "second",
                 step="roofline#step-7",
                 note=_rings_note(c),
+                by=_rings(c, work, links_s),
             )
-        by = floor_seconds, {**sizes, **rates}
+        by = floor_by
         b.add(
             f"{key}_floor_s",
             f"{label}, least time",
@@ -146,30 +165,70 @@ def roofline_section(c: Choices, m: Memory, t: Times) -> Section:
             keep=True,
             note=note,
         )
-        b.add(f"{key}_bound", "… waits for", floor.bound, step="roofline#step-4")
+        numbers = f"longer of {format_seconds(floor.move_s)} and {format_seconds(floor.multiply_s)}"
+        by = spelled("Waits for", "memory or arithmetic, whichever takes longer alone", numbers, floor.bound)
+        b.add(f"{key}_bound", "… waits for", floor.bound, step="roofline#step-4", by=by)
     b.add(
         "decode_floor_end_s",
         "The last decode step of a response, least time",
         t.last.seconds,
         "second",
         step="roofline#step-4",
+        by=_longer(t.last),
     )
+    rate = c.concurrency / t.decode.seconds
+    numbers = f"{number(c.concurrency)} / {format_seconds(t.decode.seconds)}"
     b.add(
         "output_tokens_per_s",
         "Tokens a second of one replica, at most",
-        c.concurrency / t.decode.seconds,
+        rate,
         "1/second",
         step="roofline#step-4",
-        text=f"{significant(c.concurrency / t.decode.seconds)}/s",
+        text=f"{significant(rate)}/s",
+        by=spelled("Tokens a second", "sequences / time of a step", numbers, f"≈ {significant(rate)}/s"),
     )
     where, label = {"step": "roofline#step-5"}, "Tokens in a step from which weights stop being the bound"
     if any(isinstance(layer.mlp, MixtureOfExperts) for layer in c.model.layers):
         cross = crossover(c.model, m.stored, c.chip, c.multiplies, ranks=c.parallel.tensor)
-        b.add("crossover_tokens", label, cross, **where, note="Later than for a dense model: experts share the tokens.")
+        words = "fewest tokens whose arithmetic takes as long as the weights that they read"
+        speed = format_decimal(peak.value, "FLOP/s"), format_decimal(bandwidth.value, "B/s")
+        by = spelled("Tokens", words, f"FLOP / {speed[0]} ≥ bytes / {speed[1]}, searched", cross)
+        note = "Later than for a dense model: experts share the tokens."
+        b.add("crossover_tokens", label, cross, **where, note=note, by=by)
     else:
         tokens = {**rates, "bytes_per_weight": m.stored.bits_per_weight / 8}
         b.add("crossover_tokens", label, crossover_tokens(**tokens), by=(crossover_tokens, tokens), **where)
     return b.section()
+
+
+def _floor_by(floor: StepFloor, rates: dict) -> tuple:
+    return floor_seconds, {"flop": round(floor.work.flop), "moved_bytes": round(floor.work.moved_bytes()), **rates}
+
+
+def _groups(work: StepWork, what: str, unit: str) -> Working:
+    """A step's sum over the groups that have some of it."""
+    parts = {label_of(g.name): getattr(g, what) for g in work.groups if getattr(g, what)}
+    return added(
+        "A step", {name: round(part) for name, part in parts.items()} or {"none": 0}, sum(parts.values()), unit
+    )
+
+
+def _alone(words: str, amount: float, unit: str, rate: float, value: float) -> Working:
+    numbers = f"{format_decimal(amount, unit)} / {format_decimal(rate, f'{unit}/s')}"
+    return spelled("Time", words, numbers, value, "second")
+
+
+def _longer(floor: StepFloor) -> Working:
+    numbers = f"max({format_seconds(floor.move_s)}, {format_seconds(floor.multiply_s)})"
+    return spelled("Step", "max(bytes / bandwidth, arithmetic / peak)", numbers, floor.seconds, "second")
+
+
+def _rings(c: Choices, work: StepWork, value: float) -> Working:
+    """The all-reduces of a step: what a ring sends for each of them, over the link."""
+    sent = ring_bytes(message_bytes=work.message_bytes, ranks=c.parallel.tensor)
+    rate = format_decimal(c.chip.links[peer(c)].bytes_per_second.value, "B/s")
+    words = "all-reduces · bytes that a rank sends for one / link, one direction"
+    return spelled("Time", words, f"{work.all_reduces} · {number(sent, 'byte')} / {rate}", value, "second")
 
 
 def _rings_note(c: Choices) -> str:
@@ -203,7 +262,8 @@ def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
             step="latency_and_goodput#step-2",
         )
         met = None if t.prefill is None else t.prefill.seconds <= c.ttft_s
-        b.add("ttft_possible", "A prompt's floor keeps it", met, step="roofline#step-4", note=t.why_not)
+        by = _within(t.prefill, c.ttft_s)
+        b.add("ttft_possible", "A prompt's floor keeps it", met, step="roofline#step-4", note=t.why_not, by=by)
     if c.tpot_s is not None:
         b.add(
             "tpot_s",
@@ -214,7 +274,8 @@ def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
             step="latency_and_goodput#step-3",
         )
         met = None if t.last is None else t.last.seconds <= c.tpot_s
-        b.add("tpot_possible", "A decode step's floor keeps it to the end", met, step="roofline#step-4", note=t.why_not)
+        by, label = _within(t.last, c.tpot_s), "A decode step's floor keeps it to the end"
+        b.add("tpot_possible", label, met, step="roofline#step-4", note=t.why_not, by=by)
         most = t.most_by_tpot
         text = None if most is None else "none" if most == 0 else None
         b.add(
@@ -224,8 +285,26 @@ def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
             step="roofline#step-4",
             note="Up to as many as fit in memory.",
             text=text,
+            by=None if most is None else _most_by(c, m, most),
         )
     return b.section()
+
+
+def _within(floor: StepFloor | None, limit: float) -> Working | None:
+    if floor is None:
+        return None
+    numbers = f"{format_seconds(floor.seconds)} ≤ {format_seconds(limit)}"
+    return spelled("Kept", "floor ≤ limit", numbers, floor.seconds <= limit)
+
+
+def _most_by(c: Choices, m: Memory, most: int) -> Working:
+    """The largest count of sequences whose last step's floor is within the limit, and the floor there."""
+    group = max(1, most // c.parallel.pipeline)
+    floor = Steps(c, m).floor(1, c.positions, group).seconds
+    sign = "≤" if floor <= c.tpot_s else ">"
+    numbers = f"floor of {number(most)}: {format_seconds(floor)}" if most else f"floor of 1: {format_seconds(floor)}"
+    words = "most sequences whose last step's floor ≤ limit, and that fit"
+    return spelled("Sequences", words, f"{numbers} {sign} {format_seconds(c.tpot_s)}", most or "none")
 
 
 def most_sequences(c: Choices, m: Memory, tpot_s: float) -> int:
@@ -276,6 +355,13 @@ def speculation_section(c: Choices, m: Memory, t: Times) -> Section:
         "×",
         step="speculative_decoding#step-8",
         note=note,
+        by=spelled(
+            "Cost",
+            "max(1, step with drafts / plain step)",
+            f"max(1, {format_seconds(check)} / {format_seconds(plain)})",
+            verify,
+            "×",
+        ),
     )
     costs = {"draft_tokens": c.draft_tokens, "draft_cost": c.draft_cost, "verify_cost": verify}
     cost = round_cost(**costs)
@@ -302,5 +388,16 @@ def speculation_section(c: Choices, m: Memory, t: Times) -> Section:
         step=step,
         keep=True,
         text="none" if least is None else None,
+        by=_break_even(c, cost, least),
     )
     return b.section()
+
+
+def _break_even(c: Choices, cost: float, least: float | None) -> Working:
+    """The acceptance at which a round's tokens are worth its cost."""
+    words = "the acceptance at which tokens of a round = its cost in plain steps"
+    if least is None:
+        most = number(c.draft_tokens + 1)
+        return spelled("Acceptance", words, f"{most} tokens at most, {significant(cost)} steps", "none")
+    tokens = significant(expected_tokens(acceptance=least, draft_tokens=c.draft_tokens))
+    return spelled("Acceptance", words, f"{tokens} tokens = {significant(cost)} steps", least, "1")

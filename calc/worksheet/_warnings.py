@@ -22,6 +22,7 @@ from calc.units import (
     significant,
 )
 from calc.worksheet._choices import AUTO, Choices
+from calc.worksheet._fit import stranded_bytes
 from calc.worksheet._lines import Warned
 from calc.worksheet._memory import Memory
 from calc.worksheet._time import Times, group_sequences, peer
@@ -174,10 +175,11 @@ def _memory(c: Choices, m: Memory) -> Found:
         yield "lora-reserved", text, "multi_lora#step-5"
     if c.lora_slots and m.lora is None:
         yield "lora-refused", f"No room is set aside for adapters: {m.lora_why}.", "multi_lora#step-5"
-    if m.plan is not None and c.parallel.pipeline > 1 and m.plan.stranded_bytes > 0:
+    stranded = stranded_bytes(m)
+    if m.plan is not None and stranded >= m.pool.held_blocks(length=c.positions) * m.block_bytes:  # a sequence's worth
         text = (
-            f"The stages differ, and rank {m.limiting} has the fewest blocks: {format_bytes(m.plan.stranded_bytes)} on "
-            "the others stay unused."
+            f"The ranks differ, and rank {m.limiting} has the fewest blocks: {format_bytes(stranded)} on the others "
+            "stay unused."
         )
         yield "stranded", text, "capacity#step-6"
 
