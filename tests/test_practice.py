@@ -284,7 +284,7 @@ def test_the_plan_of_the_chat_service_fits_and_one_more_would_not(seed):
     n, text = question.numbers, str(question.solution()).replace(",", "")
     running, kept = map(int, re.search(r"conversations (\d+) are being answered (\d+) stay", text).groups())
     most = int(re.search(r"up to (\d+) of", text)[1])
-    pool, history, turn = n.gib * 2**30, token(n) * n.history, token(n) * (n.history + n.output)
+    pool, history, turn = n.gib * 2**30, token(n) * n.history, token(n) * (n.history + n.output - 1)
     assert most * turn <= pool < (most + 1) * turn
     assert running * turn + kept * history <= pool
     assert running + kept == n.conversations or running * turn + (kept + 1) * history > pool

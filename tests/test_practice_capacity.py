@@ -165,3 +165,16 @@ def test_the_open_question_has_numbers_in_its_checklist():
     checklist = practice.problem("capacity/node").checklist()
     assert len(checklist) >= 8
     assert any("163 of them" in line for line in checklist)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_node_s_pool_follows_from_what_the_question_states(seed):
+    question = practice.problem("capacity/node", seed)
+    assert all(text in question.text for text in ("79.11 GiB", "92%", "4 GiB", "bf16", "eight"))
+    hidden, c = config(question.numbers.model)["hidden_size"], config(question.numbers.model)
+    layers, query, kv, size = heads(question.numbers.model)
+    one = 2 * hidden * size * (query + kv) + 3 * hidden * c["intermediate_size"]  # matrices of a layer
+    rough = 2 * (layers * one + 2 * c["vocab_size"] * hidden) / 8  # bytes on a rank, norms and biases apart
+    pool = 0.92 * 79.11 * GIB - rough - 4 * GIB
+    (line,) = [line for line in question.checklist() if line.startswith("Gets to a pool")]
+    assert float(line.split("pool, ")[1].split(" GiB")[0]) == pytest.approx(pool / GIB, abs=0.02)

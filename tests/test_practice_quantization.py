@@ -161,3 +161,13 @@ def test_there_are_easy_hard_and_design_problems():
 
 def test_the_checklist_is_long_enough():
     assert len(practice.problem("quantization/service").checklist()) >= 6
+
+
+def test_the_service_waits_for_arithmetic_where_the_chapter_says():
+    """With the output layer in 16 bits, as in step 7; 0.52 bytes a weight would say 77."""
+    question = practice.problem("quantization/service")
+    hidden, rows = 8192, 128256  # of Llama-3.1-70B
+    inner = 80 * sum(rows * columns for rows, columns in shapes("llama-3.1-70b"))
+    each = (inner * (4 + 16 / 128) / 8 + 2 * rows * hidden) / (inner + rows * hidden)
+    turn = math.ceil(989.5e12 / 3.35e12 * each / 2)
+    assert any(f"from {turn} tokens here" in line for line in question.checklist()) and turn == 80

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calc import parameters, quantization
+from calc.figures.quantization import trade
 from calc.hardware import accelerator
 from calc.hardware import accelerators as chips
 from calc.models import ConfigError, catalogue, load
@@ -687,3 +688,17 @@ def test_the_panel_refuses_the_impossible(changed, message):
     found = shown(**changed)
     assert not found["ok"]
     assert re.search(message, found["error"])
+
+
+@pytest.mark.parametrize(("engine", "apart"), [("vllm", True), ("sglang", False)])
+def test_another_engine_s_speed_is_drawn_apart(engine, apart):
+    """On an H100 the block-scaled fp8 was measured in SGLang alone, the rest in vLLM."""
+    sizes = {"usable_bytes": 70 * 2**30, "cache_bytes": 0, "benchmark": "OpenLLM v2", "step_tokens": 64, "ranks": 8}
+    found = quantization.candidates(
+        load("llama-3.1-70b"), "llama-3.1-70b", accelerator("h100-sxm"), engine="vllm", **sizes
+    )
+    if not apart:
+        found = [c for c in found if c.timing and c.timing.engine.startswith("SGLang")]
+    name = {"vllm": "vLLM 0.32", "sglang": "SGLang 0.5"}[engine]
+    html = trade(found=found, chosen=None, engine=name)._repr_html_()
+    assert ("Squares: speed measured in SGLang, over its own bf16" in html) == apart
