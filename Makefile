@@ -20,7 +20,7 @@ files = $(shell find $(1) -type f -not -name '.*' -not -path '*/__pycache__/*' -
 LIBRARY := $(call files,calc data)
 # a change in a page builds that page; a change in what every page is made from builds the book afresh
 PAGES := $(filter %.md %.ipynb,$(call files,book))
-MACHINERY := _config.yml _toc.yml $(filter-out $(PAGES),$(call files,book))
+MACHINERY := _config.yml _toc.yml $(filter-out $(PAGES) book/_static/readme-page.png,$(call files,book))
 
 .PHONY: help serve book test notebooks lab bench pictures measure lint lock clean
 
