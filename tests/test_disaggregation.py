@@ -16,6 +16,7 @@ from calc.hardware import accelerator
 from calc.latency import Objectives
 from calc.models import load
 from calc.queueing import Interval, Unstable
+from calc.roofline import prefill_floor
 from calc.scheduling import Request, SchedulerConfig, run
 from calc.sources import load_json
 from calc.units import CalcError, parse
@@ -250,6 +251,11 @@ def test_a_worker_is_its_floors_over_its_efficiencies():
     assert half.read_s == pytest.approx(2 * full.read_s) and half.token_s == pytest.approx(2 * full.token_s)
     assert full.token_s == pytest.approx(2 * 70e9 / (4 * 989e12), rel=0.3)  # two FLOP for each weight
     assert (full.layers, full.tensors, full.rank_bytes) == (80, 2, 81_920)
+    prompts = [500, 3000]
+    mixed = d.worker(model, chip, prefill_efficiency=0.5, read_efficiency=1, overlap=1, **made | {"prompts": prompts})
+    link = next(iter(chip.links))
+    floors = [prefill_floor(model, chip, ranks=4, prompt=prompt, link=link).apart_s for prompt in prompts]
+    assert 2 * sum(floors) == pytest.approx(mixed.token_s * sum(prompts))  # on average over the prompts, half the rate
     latent = d.worker(load("deepseek-v2-lite"), chip, prefill_efficiency=1, read_efficiency=1, overlap=1, **made)
     assert latent.tensors == 1
     with pytest.raises(CalcError, match="read efficiency is 0"):
