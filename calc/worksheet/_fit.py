@@ -147,7 +147,8 @@ def capacity_section(c: Choices, m: Memory) -> Section:
     in_flight = 2 * c.batched_tokens
     blocks = {"blocks": m.plan.blocks, "request_blocks": m.pool.request_blocks(length=c.positions, in_flight=in_flight)}
     note = (
-        f"With max_model_len {format_count(c.positions)} and max_num_batched_tokens {format_count(c.batched_tokens)}."
+        f"With max_model_len {format_count(c.positions)} and max_num_batched_tokens {format_count(c.batched_tokens)}, "
+        "two steps of them in flight as asynchronous scheduling has."
     )
     b.add(
         "vllm_kv_cache_tokens",
