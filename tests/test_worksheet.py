@@ -125,6 +125,14 @@ def test_a_sequence_holds_the_blocks_that_vllm_s_manager_gives_it(config, row):
                 assert report["kv.sequence_bytes.uniform_pages"] == held
 
 
+@pytest.mark.parametrize("kind", ["deepseek_v32", "glm_moe_dsa", "minimax_m3"])
+def test_pages_are_as_large_as_the_layers_kernels_want_them(kind):
+    config = next(m["config"] for m in LATER["models"] if m["config"]["model_type"] == kind)
+    report = size(config, **BIG, weights="fp8", context=8130, output=1)
+    assert report["capacity.block_tokens"] > 16
+    assert report["kv.sequence_bytes_per_rank.uniform_pages"] == report["kv.sequence_bytes_per_rank.engine_blocks"]
+
+
 def test_a_window_that_ends_at_a_block_holds_no_block_more():
     report = size("gpt-oss-20b", context=8192, output=1)
     block = report["capacity.block_bytes"]

@@ -76,16 +76,21 @@ class Memory:
         """Bytes of one block on the rank where it is largest."""
         return max(self.stage_blocks)
 
+    def page_tokens(self, block_tokens: int) -> int:
+        """Positions in a page: those chosen, or more where the layers' kernels want larger ones."""
+        return block_tokens if self.whole.has_windows else max(group.block_tokens for group in self.pool.groups)
+
     def uniform_page_bytes(self, positions: int, block_tokens: int) -> float:
         """Bytes of a sequence, all layers and each stored once, when every layer has a page for every position."""
         if not self.whole.fixed_bytes:
-            return kv_cache.uniform_page_bytes(self.whole, positions=positions, block_tokens=block_tokens)
+            pages = {"positions": positions, "block_tokens": self.page_tokens(block_tokens)}
+            return kv_cache.uniform_page_bytes(self.whole, **pages)
         return self.whole_pool.held_blocks(length=positions, windows=False) * self.whole_pool.block_bytes()
 
     def uniform_page_bytes_per_rank(self, positions: int, block_tokens: int) -> float:
         """The same on the rank that holds most; a recurrent state takes a page as large as all others."""
         if not self.whole.fixed_bytes:
-            pages = {"positions": positions, "block_tokens": block_tokens}
+            pages = {"positions": positions, "block_tokens": self.page_tokens(block_tokens)}
             return max(kv_cache.uniform_page_bytes(stage, **pages) for stage in self.stages)
         return self.pool.held_blocks(length=positions, windows=False) * self.block_bytes
 
@@ -345,7 +350,7 @@ def cache_section(c: Choices, m: Memory) -> Section:
         by = _resident(whole_, positions)
         b.add(f"{name}.resident", f"{label}, resident", resident, "byte", step=step, by=by, keep=True)
         uniform = m.uniform_page_bytes(positions, c.block_tokens)
-        by = _uniform(c, whole_, m.whole_pool, m.whole_pool.block_bytes(), positions)
+        by = _uniform(whole_, m.whole_pool, m.whole_pool.block_bytes(), positions, m.page_tokens(c.block_tokens))
         b.add(f"{name}.uniform_pages", f"{label}, uniform pages", uniform, "byte", step=step, by=by)
     most = max(m.stages, key=lambda s: kv_cache.resident_bytes(s, positions=c.positions))
     b.add(
@@ -357,7 +362,7 @@ def cache_section(c: Choices, m: Memory) -> Section:
         by=_resident(most, c.positions),
     )
     pages = m.uniform_page_bytes_per_rank(c.positions, c.block_tokens)
-    by = _uniform(c, widest, m.pool, m.block_bytes, c.positions)
+    by = _uniform(widest, m.pool, m.block_bytes, c.positions, m.page_tokens(c.block_tokens))
     step = "kv_cache#step-7"
     b.add("sequence_bytes_per_rank.uniform_pages", "… uniform pages", pages, "byte", step=step, by=by)
     if c.engine != "vllm":
@@ -439,13 +444,11 @@ def _resident(cache: CacheLayout, positions: int) -> tuple | Working:
     return spelled("Sequence", words, " + ".join(parts), value, "byte")
 
 
-def _uniform(c: Choices, cache: CacheLayout, pool: capacity.Pool, block: float, positions: int) -> Working:
+def _uniform(cache: CacheLayout, pool: capacity.Pool, block: float, positions: int, tokens: int) -> Working:
     """A sequence's bytes when every layer has a page for every position."""
     if cache.fixed_bytes:
         return _in_blocks(pool.held_blocks(length=positions, windows=False), block)
-    size = kv_cache.uniform_page_bytes(cache, positions=positions, block_tokens=c.block_tokens)
+    size = kv_cache.uniform_page_bytes(cache, positions=positions, block_tokens=tokens)
     words = "⌈positions / those of a block⌉ · those of a block · bytes of a position"
-    numbers = (
-        f"⌈{number(positions)} / {c.block_tokens}⌉ · {c.block_tokens} · {number(cache.bytes_per_position, 'byte')}"
-    )
+    numbers = f"⌈{number(positions)} / {tokens}⌉ · {tokens} · {number(cache.bytes_per_position, 'byte')}"
     return spelled("Sequence", words, numbers, size, "byte")
