@@ -539,8 +539,8 @@ def test_a_chip_s_memory_says_how_well_it_is_known(slug, words, kind):
 
 
 def test_a_tpu_is_called_one():
-    report = size("llama-3.1-8b", accelerator="tpu-v6e", tensor=4, count=5)
-    assert "GPU" not in report.to_text() + report.to_markdown()
+    report = size("llama-3.1-8b", accelerator="tpu-v6e", tensor=4, count=5, lora_slots=2)
+    assert "GPU" not in report.to_text() + report.to_markdown() + report.to_json(lines=True)
     assert "1 TPU of 5 stay" in {w.code: w.text for w in report.warnings}["idle-gpus"]
 
 

@@ -120,7 +120,7 @@ class CutThrough:
 def cut_through(
     model: ModelGeometry, parallel: Parallel, how: Scheme, *, keeps: tuple[str, ...] = HEAD_AND_EMBEDDING
 ) -> CutThrough | None:
-    """The first matrix that tensor parallelism cuts inside a scheme's block, which engines refuse to load.
+    """The first matrix that tensor parallelism cuts inside a scheme's block, which vLLM refuses to load.
 
     Parameters
     ----------

@@ -163,7 +163,8 @@ def _called(report: Report, noun: str) -> Report:
         return text.replace("GPU", noun)
 
     def line(one: Line) -> Line:
-        return replace(one, label=said(one.label), note=said(one.note))
+        words = {name: said(getattr(one, name)) for name in ("label", "note", "working", "latex")}
+        return replace(one, **words)
 
     return replace(
         report,

@@ -41,7 +41,7 @@ Found = Iterator[tuple[str, str, str]]
 
 
 def _refused(c: Choices) -> Found:
-    """A cut through a scheme's blocks: the weights add up, but engines don't load them."""
+    """A cut through a scheme's blocks: the weights add up, but an engine doesn't load them."""
     try:
         found = cut_through(c.model, c.parallel, c.scheme, keeps=c.kept)
     except CalcError:
@@ -53,7 +53,7 @@ def _refused(c: Choices) -> Found:
     text = (
         f"{c.parallel} cuts the {'experts’ ' if experts else ''}{name} projection to {format_count(found.size)} "
         f"{found.side} on a rank, and {found.block} of them share a scale: {significant(found.size / found.block)} "
-        "blocks. Engines refuse to load it (vLLM issues 17569 and 21695). "
+        "blocks. vLLM refuses to load it (its issues 17569 and 21695). "
     )
     good = [str(ranks) for ranks in (2**n for n in range(7)) if _whole_blocks(c, ranks)]
     text += f"Of the powers of two, TP {', '.join(good)} leave{'s' if len(good) == 1 else ''} blocks whole"
