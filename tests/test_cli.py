@@ -13,6 +13,7 @@ import pytest
 
 from calc.cli import main
 from calc.latency import measure, read_result
+from calc.models import catalogue
 from calc.units import CalcError
 from calc.worksheet import size
 
@@ -356,6 +357,16 @@ def test_the_catalogues_are_listed(run):
         assert len(listed) >= least
         assert len(out.splitlines()) == len(listed) + 1
         assert all(entry["slug"] in out for entry in listed)
+
+
+def test_every_model_is_listed_and_one_that_no_chapter_draws_is_sized(run):
+    listed = {entry["slug"]: entry for entry in json.loads(run("models", "--json")[1])["models"]}
+    assert tuple(listed) == catalogue(every=True)
+    hybrid, window = listed["nemotron-h-56b"], listed["deepseek-v4-flash"]
+    assert hybrid["fixed_bytes"] > 1000 * hybrid["kv_bytes_per_token"]
+    assert window["kv_bytes_per_token_windows_full"] < window["kv_bytes_per_token"] / 50
+    code, out, _ = run("size", "--model", "nemotron-h-56b", "--tp", 8)
+    assert code == 0 and hybrid["name"] in out
 
 
 def test_size_imports_nothing_beyond_the_standard_library():

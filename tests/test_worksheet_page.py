@@ -6,12 +6,14 @@ import csv
 import inspect
 import io
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calc.models import catalogue, load
+from calc.parameters import count
 from calc.sources import KINDS, load_json
 from calc.worksheet import GROUPS, export_json, form, link_of, log_json, size, worksheet_json
 
@@ -70,10 +72,32 @@ def test_the_form_s_units_are_put_into_base_units():
     assert texts(found) == {line.key: line.text for line in report.lines}
 
 
-@pytest.mark.parametrize("slug", catalogue())
+@pytest.mark.parametrize("slug", catalogue(every=True))
 def test_every_model_of_the_catalogue_can_be_chosen(slug):
     found = answer(config=slug, tensor=1, accelerator="mi300x", count=1)
     assert found["ok"] and load(slug).name in found["title"]
+
+
+@pytest.mark.parametrize("slug", sorted({*catalogue(every=True)} - {*catalogue()}))
+def test_a_model_that_no_chapter_draws_is_worked_out_on_eight_gpus(slug):
+    report, found = size(slug, accelerator="h100-sxm", tensor=8), answer(config=slug)
+    assert found["ok"] and texts(found) == {line.key: line.text for line in report.lines}
+    assert report["parameters.total"] == count(load(slug)).total
+    stored = {
+        "deepseek-v3.2": "FP8 W8A8, 128x128 blocks",
+        "deepseek-v4-flash": "FP8 W8A8, 128x128 blocks; experts MXFP4",
+        "kimi-k2.5": "int4 W4A16, group scales",
+        "minimax-m2.5": "FP8 W8A8, 128x128 blocks",
+    }
+    assert texts(found)["weights.scheme"] == stored.get(slug, "bf16")
+
+
+def test_models_stand_in_the_list_by_family_and_size():
+    names = list(form()[0].choices.values())
+    assert sorted(form()[0].choices) == sorted([*catalogue(every=True), "own"]) and names[-1] == "My own config.json"
+    assert [n for n in names if n.startswith("Llama-3.1")] == ["Llama-3.1-8B", "Llama-3.1-70B", "Llama-3.1-405B"]
+    families = [name.partition("-")[0].lower() for name in names]
+    assert len(set(families)) == 1 + sum(a != b for a, b in pairwise(families))
 
 
 def test_a_pasted_file_is_the_model_it_describes():

@@ -44,7 +44,7 @@ def _read(path: str, what: str) -> bytes:
 def _config(chosen: Namespace) -> Any:
     """A slug, the path of a file, or what came on standard input."""
     if chosen.model is not None:
-        if chosen.model not in catalogue():
+        if chosen.model not in catalogue(every=True):
             load(chosen.model)  # refuses it, with the names that come close
         return chosen.model
     return _read("-", "a config.json") if chosen.config == "-" else Path(chosen.config)
@@ -192,7 +192,7 @@ def _models(chosen: Namespace) -> str:
     from calc import kv_cache, parameters
 
     found = []
-    for slug in catalogue():
+    for slug in catalogue(every=True):
         model = load(slug)
         count, cache = parameters.count(model), kv_cache.layout(model)
         found.append(
@@ -204,6 +204,7 @@ def _models(chosen: Namespace) -> str:
                 "parameters": count.total,
                 "active": count.active,
                 "kv_bytes_per_token": cache.bytes_per_position,
+                "kv_bytes_per_token_windows_full": cache.unbounded_bytes_per_position,
                 "fixed_bytes": cache.fixed_bytes,
                 "max_positions": model.max_positions,
                 "source": model.source,
@@ -211,7 +212,7 @@ def _models(chosen: Namespace) -> str:
         )
     if chosen.json:
         return json.dumps({"schema": 1, "models": found}, indent=2)
-    heads = ("Slug", "Name", "Parameters", "Active", "Cache of a token", "Longest")
+    heads = ("Slug", "Name", "Parameters", "Active", "Cache of a token", "Windows full", "Fixed state", "Longest")
     return "\n".join(
         _aligned(
             heads,
@@ -222,6 +223,8 @@ def _models(chosen: Namespace) -> str:
                     format_count(m["parameters"]),
                     format_count(m["active"]),
                     format_bytes(m["kv_bytes_per_token"]),
+                    format_bytes(m["kv_bytes_per_token_windows_full"]),
+                    format_bytes(m["fixed_bytes"]),
                     format_count(m["max_positions"]) if m["max_positions"] else "not stated",
                 )
                 for m in found

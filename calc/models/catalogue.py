@@ -13,15 +13,30 @@ from calc.units import CalcError
 
 
 @cache
-def catalogue() -> tuple[str, ...]:
-    """The short names that `load` takes.
+def catalogue(*, every: bool = False) -> tuple[str, ...]:
+    """Short names of models.
+
+    Parameters
+    ----------
+    every : bool
+        All that `load` takes and the worksheet sizes. If not, the models that every chapter works with: each layer
+        attends in full, within a window or through a latent, and what engines do with the family is on record
+        (`calc.selection`). A file says ``"chapters": false`` where that isn't so.
+
+    Returns
+    -------
+    tuple of str
+        Sorted.
 
     Examples
     --------
     >>> "llama-3.1-70b" in catalogue()
     True
+    >>> "qwen3.5-27b" in catalogue(), "qwen3.5-27b" in catalogue(every=True)
+    (False, True)
     """
-    return tuple(sorted(file.stem for file in data_path().joinpath("models").glob("*.json")))
+    slugs = sorted(file.stem for file in data_path().joinpath("models").glob("*.json"))
+    return tuple(slug for slug in slugs if every or load_json("models", f"{slug}.json").get("chapters", True))
 
 
 def load(slug: str) -> ModelGeometry:
@@ -30,7 +45,7 @@ def load(slug: str) -> ModelGeometry:
     Parameters
     ----------
     slug : str
-        A name from `catalogue`.
+        A name from ``catalogue(every=True)``.
 
     Returns
     -------
@@ -51,9 +66,10 @@ def load(slug: str) -> ModelGeometry:
         ...
     calc.units.CalcError: no model 'lama-3.1-8b'; did you mean llama-3.1-8b, llama-3.1-70b or llama-3.1-405b?
     """
-    if not isinstance(slug, str) or slug not in catalogue():
-        close = get_close_matches(str(slug)[:80].lower(), catalogue(), n=3)
-        hint = f"did you mean {_either(close)}?" if close else f"the catalogue has {', '.join(catalogue())}"
+    known = catalogue(every=True)
+    if not isinstance(slug, str) or slug not in known:
+        close = get_close_matches(str(slug)[:80].lower(), known, n=3)
+        hint = f"did you mean {_either(close)}?" if close else f"the catalogue has {', '.join(known)}"
         raise CalcError(f"no model {shown(slug)}; {hint}")
     return _load(slug)
 

@@ -100,7 +100,7 @@ def read_model(config: Any, name: str | None = None) -> tuple[ModelGeometry, dic
         isinstance(config, str) and config.lstrip("\ufeff \t\r\n").startswith("{")
     ):
         return *_from_text(bytes(config) if isinstance(config, bytearray) else config, name), None
-    if isinstance(config, str) and config in catalogue():
+    if isinstance(config, str) and config in catalogue(every=True):
         from calc.sources import load_json
 
         model, data = load(config), load_json("models", f"{config}.json")["config"]

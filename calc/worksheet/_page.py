@@ -113,7 +113,8 @@ def form() -> tuple[Field, ...]:
     def same(names: tuple[str, ...], auto: str) -> dict[str, str]:
         return {name: auto if name == AUTO else name for name in names}
 
-    models = {slug: load_json("models", f"{slug}.json")["name"] for slug in catalogue()} | {OWN: "My own config.json"}
+    names = {slug: load_json("models", f"{slug}.json")["name"] for slug in catalogue(every=True)}
+    models = dict(sorted(names.items(), key=_by_name)) | {OWN: "My own config.json"}
     chips = {slug: hardware.accelerator(slug).name for slug in hardware.accelerators()}
     engines = {slug: capacity.memory_setting(slug).engine for slug in capacity.engines()}
     rate = {"unit": "GB/s", "factor": GB_PER_S, "positive": True}
@@ -156,6 +157,11 @@ def form() -> tuple[Field, ...]:
     )
 
 
+def _by_name(model: tuple[str, str]) -> list[str]:
+    """Models of one family together, the smaller before the larger: numbers count by their size."""
+    return [part.zfill(6) if part.isdecimal() else part.lower() for part in re.split(r"(\d+)", model[1])]
+
+
 class Refused(CalcError):
     """What a reader wrote can't be used; the message speaks in the form's labels, `inputs` are the fields meant."""
 
@@ -175,8 +181,9 @@ def worksheet_json(arguments: str) -> str:
     Returns
     -------
     str
-        ``{"ok": true, "title", "glance": [{"label", "text"}], "sections": [{"key", "title", "leaves_out", "lines": [{"key", "label", "text", "kind",
-        "keep", "working", "note", "source", "url", "link"}]}], "warnings": [{"text", "link", "where"}]}``, or
+        ``{"ok": true, "title", "glance": [{"label", "text"}], "sections": [{"key", "title", "leaves_out", "lines":
+        [{"key", "label", "text", "kind", "keep", "working", "note", "source", "url", "link"}]}],
+        "warnings": [{"text", "link", "where"}]}``, or
         ``{"ok": false, "error": one sentence, "inputs": [fields]}``. Never raises.
     """
     return _answer(lambda: _page(_sized(_object(arguments, "form"))))
