@@ -349,6 +349,13 @@ def test_a_truncated_result_file_names_the_place(run, tmp_path):
 # --- models, accelerators, the process -------------------------------------------------------------------------
 
 
+def test_a_chip_whose_memory_is_only_labelled_says_so(run):
+    rows = {row.split()[0]: row for row in run("accelerators")[1].splitlines()}
+    found = json.loads(run("accelerators", "--json")[1])["accelerators"]
+    assert {chip["slug"] for chip in found if chip["memory_is_nominal"]} == {s for s in rows if "(label)" in rows[s]}
+    assert "(label)" in rows["h100-pcie"] and "(label)" not in rows["h100-sxm"]
+
+
 def test_the_catalogues_are_listed(run):
     for command, key, least in (("models", "models", 30), ("accelerators", "accelerators", 18)):
         code, out, _ = run(command)

@@ -242,6 +242,7 @@ def _accelerators(chosen: Namespace) -> str:
                 "name": chip.name,
                 "sold_as": chip.memory_as_sold,
                 "memory_bytes": chip.memory_bytes.value,
+                "memory_is_nominal": chip.nominal,
                 "visible_bytes": chip.visible_bytes.value if chip.visible_bytes else None,
                 "bandwidth_bytes_per_s": chip.bandwidth.value,
                 "dense_peaks_flop_per_s": {element: peak.value for element, peak in chip.peaks.items()},
@@ -257,7 +258,7 @@ def _accelerators(chosen: Namespace) -> str:
         (
             chip.slug,
             chip.name,
-            format_bytes(chip.program_bytes.value),
+            format_bytes(chip.program_bytes.value) + (" (label)" if chip.program_bytes.kind == "assumed" else ""),
             format_decimal(chip.bandwidth.value, "B/s"),
             ", ".join(f"{element} {format_decimal(peak.value, 'FLOP/s')}" for element, peak in chip.peaks.items()),
         )
