@@ -179,6 +179,6 @@ _LEFT_OUT = (
     f"One draw of {REQUESTS} requests with the lengths of one public trace, dealt out in turn; workers of four GPUs; "
     "half of the floor's rate for prefill, 70% of the bandwidth for reading, 80% of the link and "
     f"{format_seconds(CONTROL_S)} of control, all assumed. Not modeled: prefix caching, unlike workers or parallelism "
-    "on the two sides, what a transfer takes from the steps, a step slowed where both jobs take about as long, and the memory that holds "
-    "a cache until it is fetched."
+    "on the two sides, what a transfer takes from the steps, a step slowed where both jobs take about as long, and "
+    "the memory that holds a cache until it is fetched."
 )
