@@ -171,3 +171,16 @@ def test_the_service_waits_for_arithmetic_where_the_chapter_says():
     each = (inner * (4 + 16 / 128) / 8 + 2 * rows * hidden) / (inner + rows * hidden)
     turn = math.ceil(989.5e12 / 3.35e12 * each / 2)
     assert any(f"from {turn} tokens here" in line for line in question.checklist()) and turn == 80
+
+
+def test_the_service_says_what_fits():
+    """Weights and caches from configuration fields; the fit decides what the solution says first."""
+    question = practice.problem("quantization/service")
+    cache = 64 * 4096 * 80 * (8 // 4) * 128 * 2 * 2  # sequences, positions, layers, heads on a GPU, size, K and V, bf16
+    assert any(f"take {cache / 2**30:g} GiB on a GPU in bf16" in line for line in question.checklist())
+    whole = 2 * 70_553_706_496 / 4
+    assert whole + cache < 0.85 * 79.65 * 2**30
+    family = practice.problems("quantization")["quantization/service"]
+    verdicts = [str(family.solution(family.draw(seed))[-1]) for seed in range(40)]
+    assert len({verdict.split(",")[0] for verdict in verdicts}) >= 2
+    assert "Nothing has to be quantized to fit" in family.solution(family.draw(0))[-1]

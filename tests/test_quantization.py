@@ -470,7 +470,8 @@ def test_a_step_by_hand():
     one = step(llama, stored(llama, "bf16"), H100, "bf16", ranks=8, step_tokens=100)
     weights = 70_553_706_496 - 128_256 * 8192
     assert one.read_s == pytest.approx(2 * weights / 8 / 3.35e12)
-    assert one.multiply_s == pytest.approx(2 * 100 * weights / 8 / 989.5e12)
+    multiplied = weights - (2 * 80 + 1) * 8192  # norms are read, not multiplied
+    assert one.multiply_s == pytest.approx(2 * 100 * multiplied / 8 / 989.5e12)
     assert one.floor_s == one.read_s
 
 
@@ -645,7 +646,7 @@ def test_the_decision_and_what_turns_it():
     assert choose().scheme == "fp8-channel"
     assert choose(chip=A100).scheme == "bf16"
     assert choose(chip=A100, benchmark="OpenLLM v1", floor=98.5).scheme == "int8-channel"
-    assert choose(chip=A100, benchmark="OpenLLM v1", step_tokens=1).scheme == "int4-g128"
+    assert choose(chip=A100, benchmark="OpenLLM v1", step_tokens=1).scheme == "gptq-int4-g128"
     assert choose(usable_bytes=2**30) is None
     assert choose(slug="llama-3.1-8b") is None  # no measured kernels of its shape
 

@@ -174,7 +174,7 @@ def recovery(slug: str, name: str, benchmark: str) -> Recovery | None:
 
     Examples
     --------
-    >>> str(recovery("llama-3.1-70b", "int4-g128", "OpenLLM v2"))
+    >>> str(recovery("llama-3.1-70b", "gptq-int4-g128", "OpenLLM v2"))
     '97.4%'
     >>> recovery("llama-3.1-70b", "nvfp4", "OpenLLM v2") is None
     True

@@ -73,9 +73,9 @@ def step(
 
     Notes
     -----
-    A row of the embedding for each token is next to nothing and left out. Tokens pick their experts evenly
-    and independently of each other; real routers don't quite, and read fewer. The output layer is taken to
-    multiply like the rest.
+    A row of the embedding for each token is next to nothing and left out. Norms are read, not
+    multiplied. Tokens pick their experts evenly and independently of each other; real routers don't quite, and read
+    fewer. The output layer is taken to multiply like the rest.
 
     Examples
     --------
@@ -95,7 +95,8 @@ def step(
         if part.group == "embedding" and not model.tied_embeddings:
             continue
         size += part.stored_bytes * (touched if part.group == "routed_experts" else 1)
-    used = parameters.count(model).active_excluding_embedding / ranks
+    counts = parameters.count(model)
+    used = (counts.active_excluding_embedding - counts.norms) / ranks  # norms are read, not multiplied
     return Step(
         read_bytes=size / ranks,
         weights=used,

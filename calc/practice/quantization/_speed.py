@@ -11,10 +11,13 @@ from calc import roofline
 from calc.parameters import count
 from calc.practice._problem import Problem
 from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
-from calc.units import UNITS, counted, format_bytes, format_decimal, significant
+from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, significant
 from calc.working import working
 
 GIB = UNITS["GiB"].factor
+ENGINE = "vllm"
+WEIGHED = ("bf16", "fp8-channel", "int8-channel", "int4-g128")  # what a service may choose from
+SHARE = 0.85  # of a GPU's memory for weights and cache, assumed
 STORED = {"bf16": 2.0, "8-bit": 1.0, "4-bit": 0.52}
 
 
@@ -218,10 +221,68 @@ room = Problem(
 
 
 def _four_bits(n: Numbers) -> dict[str, float]:
-    """Chip and bytes of a weight, with all that stays in 16 bits, as a step of one token reads them."""
+    """Chip and bytes of a weight that a step of one token reads: the output layer in 16 bits, no embedding."""
     four = qz.step(geometry(n.model), held(n.model, "int4-g128"), chip(n.chip), "bf16", ranks=n.gpus, step_tokens=1)
     rates = {"peak": chip(n.chip).peak("bf16").value, "bandwidth": chip(n.chip).bandwidth.value}
     return rates | {"bytes_per_weight": four.bytes_per_weight}
+
+
+def _cached(n: Numbers, element: str) -> int:
+    """Bytes that the cache of all sequences takes on one GPU."""
+    layout = kv.layout(geometry(n.model), ranks=n.gpus, element=element)
+    return n.sequences * kv.resident_bytes(layout, positions=n.positions)
+
+
+def _candidates(n: Numbers) -> list[tuple[str, str]]:
+    """The original, eight bits and four bits on this chip, each with the arithmetic that its engine gives it."""
+    return [(name, how) for name in WEIGHED if (how := qz.support(name, chip(n.chip), ENGINE).multiplies)]
+
+
+def _fits(n: Numbers, name: str, element: str) -> bool:
+    usable = SHARE * chip(n.chip).memory_bytes.value
+    return held(n.model, name).total_bytes / n.gpus + _cached(n, element) <= usable
+
+
+def _judged(n: Numbers) -> list[str]:
+    """Weights of each candidate on a GPU, whether caches fit beside them, and the floor of a step against bf16's."""
+    lines = []
+    steps = {
+        name: qz.step(geometry(n.model), held(n.model, name), chip(n.chip), how, ranks=n.gpus, step_tokens=n.sequences)
+        for name, how in _candidates(n)
+    }
+    for name, step in steps.items():
+        room = [e for e in ("bf16", "fp8") if _fits(n, name, e)]
+        caches = f"caches in {' or '.join(room)} fit" if room else "the caches don't fit"
+        lines.append(
+            f"{qz.scheme(name).name}: {format_bytes(held(n.model, name).total_bytes / n.gpus)} on a GPU; "
+            f"{caches} beside it. By the floors of its weights a step of {n.sequences} tokens is "
+            f"{significant(steps['bf16'].floor_s / step.floor_s, 3)}× as fast as in bf16."
+        )
+    return lines
+
+
+def _verdict(n: Numbers) -> str:
+    """What the fit alone decides, and what is left for tests."""
+    room = {name: [e for e in ("bf16", "fp8") if _fits(n, name, e)] for name, _ in _candidates(n)}
+    eight = next((qz.scheme(name).name for name, how in _candidates(n) if how != "bf16" and room[name]), None)
+    if "bf16" in room["bf16"]:
+        first = "Nothing has to be quantized to fit, so bf16 stays unless speed is wanted."
+    elif room["bf16"]:
+        first = "The weights may stay in bf16, but only beside a cache in fp8: that is the first thing to test."
+    else:
+        first = "The weights must shrink: in bf16 they leave too little for the caches."
+    cross = ceil(roofline.crossover_tokens(**_four_bits(n)))
+    gone = "and four bits gain less with every token" if n.sequences >= cross else "though chunks of prompts add tokens"
+    second = (
+        f"Try {eight} first: it also multiplies in eight bits, so it gains in prompts as well. Four bits are for where "
+        if eight
+        else "No scheme that multiplies in eight bits fits here. Four bits are for where "
+    )
+    return (
+        f"{first} {second}memory or small steps rule; here a step has {n.sequences} tokens of decoding, against a "
+        f"crossover of {cross}, {gone}. Take the fastest that fits and keeps the floor on your own tasks, measured "
+        "with your load."
+    )
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -232,6 +293,8 @@ def _checklist(n: Numbers) -> list[str]:
         "Asks what the chip multiplies in and what the engine supports on it, before asking what is small.",
         f"Says where a step with 4-bit weights waits for arithmetic: from {ceil(cross)} tokens here.",
         f"Counts the tokens in a step: {n.sequences} sequences, one token each, plus the chunks of prompts.",
+        f"Checks what fits beside the caches: {n.sequences} sequences of {n.positions:,} positions take "
+        f"{format_bytes(_cached(n, 'bf16'))} on a GPU in bf16.",
         "Treats the cache as a choice of its own, with its own bytes, its own speed and its own risk.",
         "Takes quality from tasks like the service's own, at the output lengths it has; perplexity is not enough.",
         "Compares on the same engine and version, with the same load, and names both.",
@@ -246,17 +309,20 @@ service = Problem(
     title="Choose for a service",
     level="design",
     step=CHOICE,
-    printed={"model": "llama-3.1-70b", "chip": "h100-sxm", "gpus": 4, "sequences": 64},
+    printed={"model": "llama-3.1-70b", "chip": "h100-sxm", "gpus": 4, "sequences": 64, "positions": 4096},
     choices={
         "model": ("llama-3.1-70b", "llama-3.1-8b", "qwen2.5-72b"),
         "chip": ("a100-80gb-sxm", "h100-sxm", "b200-sxm"),
         "gpus": (1, 2, 4, 8),
         "sequences": (8, 64, 256),
+        "positions": (2048, 4096, 8192),
     },
-    possible=lambda n: held(n.model, "int4-g128").total_bytes < 0.6 * n.gpus * chip(n.chip).memory_bytes.value,
+    possible=lambda n: _fits(n, "int4-g128", "fp8"),
     ask=lambda n: (
         f"You serve {geometry(n.model).name} on {n.gpus} × {chip(n.chip).name}, about {n.sequences} sequences at a "
-        "time. Somebody proposes 4-bit weights because they are four times smaller. How do you decide how to quantize, "
+        f"time, up to {n.positions:,} positions each. An engine may use {format_percent(SHARE)} of a GPU's "
+        f"{format_bytes(chip(n.chip).memory_bytes.value)} for weights and cache. Somebody proposes 4-bit weights "
+        "because they are four times smaller. How do you decide how to quantize, "
         "if at all?"
     ),
     checklist=_checklist,
@@ -265,7 +331,12 @@ service = Problem(
         f"{count(geometry(n.model)).total / 1e9:.4g} billion parameters.",
         f"In bf16 {format_bytes(held(n.model, 'bf16').total_bytes)}.",
         f"In int4 {format_bytes(held(n.model, 'int4-g128').total_bytes)}.",
-        f"A weight then takes {significant(_four_bits(n)['bytes_per_weight'], 4)} B, with all that stays in 16 bits.",
+        f"A weight that a step reads then takes {significant(_four_bits(n)['bytes_per_weight'], 4)} B: the output "
+        "layer stays in 16 bits, and the embedding isn't read.",
         working(roofline.crossover_tokens, **_four_bits(n)),
+        f"The caches of {n.sequences} sequences take {format_bytes(_cached(n, 'bf16'))} on a GPU in bf16 and "
+        f"{format_bytes(_cached(n, 'fp8'))} in fp8.",
+        *_judged(n),
+        _verdict(n),
     ],
 )
