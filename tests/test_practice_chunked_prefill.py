@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -45,7 +46,7 @@ def position(n) -> int:
 
 
 def parameters(slug: str) -> int:
-    """Matrices of the configuration, biases of Qwen2's queries, keys and values, and norms."""
+    """What a step reads: all matrices but an embedding of its own, biases of Qwen2's projections, and norms."""
     c = config(slug)
     hidden, layers, wide = c["hidden_size"], c["num_hidden_layers"], c["intermediate_size"]
     size = c.get("head_dim") or hidden // c["num_attention_heads"]
@@ -53,8 +54,7 @@ def parameters(slug: str) -> int:
     one = 2 * hidden * queries + 2 * hidden * keys + 3 * hidden * wide + 2 * hidden
     if c["model_type"] == "qwen2":
         one += queries + 2 * keys
-    tables = 1 if c.get("tie_word_embeddings") else 2
-    return layers * one + tables * c["vocab_size"] * hidden + hidden
+    return layers * one + c["vocab_size"] * hidden + hidden
 
 
 def pairs(n) -> tuple[int, int]:
@@ -121,6 +121,31 @@ def test_answer_equals_second_derivation(id):
     for seed in range(60):
         n = PROBLEMS[id].draw(seed)
         assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-9), (seed, n)
+
+
+def test_giving_the_prompt_the_whole_budget_is_named_and_never_right():
+    """The decoding requests are not taken off: cut again with none of them."""
+    for name in ("positions-again", "bytes-again", "weights-again", "steps"):
+        problem = PROBLEMS[f"chunked_prefill/{name}"]
+        mistake = "divides by the whole budget" if name == "steps" else "gives the prompt the whole budget"
+        for seed in range(40):
+            n = problem.draw(seed)
+            value = SECOND[f"chunked_prefill/{name}"](SimpleNamespace(**vars(n) | {"decoding": 0}))
+            assert math.isclose(problem.mistakes[mistake](n), value, rel_tol=1e-9)
+            written = f"{float(value)!r} {problem.unit}" if problem.unit != "x" else f"{float(value)!r}x"
+            verdict = practice.check(problem, written, seed)
+            assert not verdict.right and mistake in (verdict.mistake or ""), (name, n, verdict)
+
+
+def test_two_documents_wait_for_one_another():
+    """The mean wait for a server with one service time, and the service time whose mean stay is what is accepted."""
+    for seed in range(12):
+        question = practice.problem("chunked_prefill/choose-budget", seed)
+        n, told = question.numbers, " ".join(map(str, question.checklist()))
+        waits = Fraction(n.wait_s * n.wait_s, 2 * (n.every_s - n.wait_s))
+        assert f"{float(waits):.4g} s on average" in told
+        stay = float(re.search(r"must be read in ([0-9.]+) s", str(question.solution())).group(1))
+        assert math.isclose(stay + stay**2 / (2 * (n.every_s - stay)), n.wait_s, rel_tol=1e-3)
 
 
 def test_a_mistake_is_the_published_one():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from itertools import permutations
 from types import SimpleNamespace
@@ -68,6 +69,11 @@ def on_gpu(n) -> int:
     return total * config(n.model)["num_hidden_layers"] * 2
 
 
+def pairs_on_gpu(n, rank: int) -> int:
+    """Bytes of the seven projections' pairs on one of n.gpus, one half of each pair copied."""
+    return on_gpu(SimpleNamespace(model=n.model, rank=rank, ranks=n.gpus, targets="all-linear"))
+
+
 def saved(n) -> int:
     c = config(n.model)
     return elements(n.model, n.rank) * 4 + sum(c["vocab_size"] * c["hidden_size"] * 2 for _ in n.saved)
@@ -89,6 +95,12 @@ def base_parameters(slug: str) -> int:
         one += sum(shapes(slug)[name][1] for name in ("q_proj", "k_proj", "v_proj"))
     tables = 1 if c["tie_word_embeddings"] else 2
     return layers * one + tables * c["vocab_size"] * hidden + hidden
+
+
+def read_parameters(slug: str) -> int:
+    """All but the rows of an embedding of its own."""
+    c = config(slug)
+    return base_parameters(slug) - (0 if c["tie_word_embeddings"] else c["vocab_size"] * c["hidden_size"])
 
 
 def started(n) -> int:
@@ -125,7 +137,7 @@ SECOND = {
     "multi_lora/header": lambda n: config(n.model)["num_hidden_layers"] * pair(n) * BITS[n.dtype] // 8,
     "multi_lora/reserved": lambda n: n.slots * elements(n.model, n.slot_rank) * 2,
     "multi_lora/displaced": displaced,
-    "multi_lora/step-share": lambda n: Fraction(n.active * elements(n.model, n.rank), base_parameters(n.model)),
+    "multi_lora/step-share": lambda n: Fraction(n.active * elements(n.model, n.rank), read_parameters(n.model)),
     "multi_lora/levels": lambda n: Fraction(n.host, 100) - Fraction(n.gpu, 100),
     "multi_lora/on-gpu": on_gpu,
     "multi_lora/touched": touched,
@@ -147,6 +159,31 @@ def test_an_answer_and_a_mistake_are_the_published_ones():
     n = SimpleNamespace(queue="- - - 1 3 2 4 5 5 5 5 - - 1 2 3", slots=4)
     assert problem.answer(n) == 12
     assert problem.mistakes["stops at the first request that has to wait"](n) == 7
+
+
+def test_reading_the_whole_embedding_is_named():
+    """16 adapters over all parameters, where the embedding is not among what a step reads."""
+    problem = PROBLEMS["multi_lora/step-share"]
+    for seed in range(20):
+        n = problem.draw(seed)
+        wrong = Fraction(n.active * elements(n.model, n.rank), base_parameters(n.model))
+        assert math.isclose(problem.mistakes["reads the whole embedding too"](n), wrong, rel_tol=1e-12)
+
+
+def test_the_tenants_get_no_more_slots_than_memory_has():
+    """Slots that are proposed, in whole bytes beside the requests they leave room for; the few have their own place."""
+    problem = PROBLEMS["multi_lora/tenants"]
+    for seed in range(12):
+        n = problem.draw(seed)
+        told = " ".join(str(line) for line in problem.solution(n))
+        (slots, seats) = (
+            int(x)
+            for x in re.search(r"([0-9]+) slots? of rank [0-9]+ leaves? the cache .*? ([0-9]+) requests", told).groups()
+        )
+        c = config(n.model)
+        token = c["num_hidden_layers"] * c["num_key_value_heads"] // n.gpus * 128 * 2 * 2
+        assert slots * pairs_on_gpu(n, n.rank) + seats * n.positions * token <= n.gib * 2**30
+        assert "replica" in told and "once a day" in told
 
 
 def test_there_are_easy_hard_and_design_problems():

@@ -101,15 +101,19 @@ def sets_by_area(*, sets: list[tuple[str, float, float]]) -> Picture:
     return picture(figure, alt=f"Squares whose area is bytes: {'; '.join(told)}.", caption=caption)
 
 
-def slots_against_memory(*, slots: list[int], by_slots: list[float], by_memory: list[float], waiting: int) -> Picture:
+def slots_against_memory(
+    *, slots: list[int], by_slots: list[float], by_memory: list[float], marked: list[int], waiting: int
+) -> Picture:
     """Requests that can run, by the slots there are and by the memory that slots leave.
 
     Parameters
     ----------
     slots : list of int
-        Slots on each GPU.
+        Slots on each GPU: every number, because memory may run out between two that are far apart.
     by_slots, by_memory : list of float
         Requests that run for each number of slots: as far as adapters go, and as far as the cache goes.
+    marked : list of int
+        Slots that get a point and a tick.
     waiting : int
         Requests that wait.
     """
@@ -117,16 +121,17 @@ def slots_against_memory(*, slots: list[int], by_slots: list[float], by_memory: 
     both = [min(pair) for pair in zip(by_slots, by_memory, strict=True)]
     best = max(range(len(slots)), key=lambda i: (both[i], -i))
     top = 1.3 * max(*by_slots, waiting)
-    axes.plot(slots, by_slots, color=BLUE, marker="o", ms=3)
-    axes.plot(slots, by_memory, color=ORANGE, marker="o", ms=3)
+    at_marks = [slots.index(n) for n in marked]
+    axes.plot(slots, by_slots, color=BLUE, marker="o", ms=3, markevery=at_marks)
+    axes.plot(slots, by_memory, color=ORANGE, marker="o", ms=3, markevery=at_marks)
     axes.plot([slots[best]], [both[best]], "o", mfc="none", mec=INK, ms=10, mew=1.0)
     axes.axhline(waiting, color=INK, lw=0.8, ls=DASHED)
     axes.annotate(f"{format_count(waiting)} waiting", (slots[0], waiting), (0, 3), textcoords="offset points")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(slots, [format_count(n) for n in slots])
+    axes.set_xticks(marked, [format_count(n) for n in marked])
     axes.minorticks_off()
     axes.set(xlabel="slots on each GPU", ylabel="requests that run", ylim=(0, top))
-    middle = len(slots) // 2
+    middle = at_marks[len(marked) // 2]
     axes.text(1.1 * slots[middle], by_slots[middle] - 0.04 * top, "a slot for their adapter", color=BLUE, va="top")
     above = [i for i in range(len(slots)) if by_memory[i] > top]
     at, height = (above[-1], 0.99 * top) if above else (0, by_memory[0])
@@ -137,7 +142,10 @@ def slots_against_memory(*, slots: list[int], by_slots: list[float], by_memory: 
         f"{format_count(by_memory[0])} requests at first and {format_count(by_memory[-1])} at last. Most run with "
         f"{slots[best]} slots: {significant(both[best], 3)}."
     )
-    caption = "What slots allow and what memory allows. The ring marks the fewest slots with which most run."
+    caption = (
+        "What slots allow and what memory allows. The ring marks the fewest slots with which most run, "
+        f"of every number up to {format_count(slots[-1])}."
+    )
     return picture(figure, alt=alt, caption=caption)
 
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace as Numbers
 
 from calc import scheduling
 from calc.practice._problem import Problem
-from calc.practice.chunked_prefill._model import CUT, ROOM, chunk, chunks, cut_working
+from calc.practice.chunked_prefill._model import CUT, ROOM, chunk, chunks, cut_working, told_apart
 from calc.units import counted, format_count
 from calc.working import working
 
 BUDGETS = (512, 1024, 4096, 8192)
-PROMPTS = (6000, 9500, 14_000, 17_500, 26_000, 31_000)
+PROMPTS = (6000, 9500, 14_200, 17_500, 26_000, 31_000)
 DECODING = (7, 12, 40, 64, 96, 150)
 CUTS = {"prompt": PROMPTS, "budget": BUDGETS, "decoding": DECODING}
 
@@ -48,9 +48,9 @@ steps = Problem(
     title="How many steps",
     level=1,
     step=CUT,
-    printed={"prompt": 14_000, "budget": 512, "decoding": 12},
+    printed={"prompt": 14_200, "budget": 512, "decoding": 12},
     choices=CUTS,
-    possible=lambda n: n.budget < n.prompt,
+    possible=lambda n: n.budget < n.prompt and told_apart(n),
     ask=lambda n: (
         f"A prompt of {format_count(n.prompt)} tokens is computed beside {format_count(n.decoding)} requests that "
         f"decode all the while, with a token budget of {format_count(n.budget)}. How many steps does it take until its "

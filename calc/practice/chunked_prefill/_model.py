@@ -30,8 +30,8 @@ def position_bytes(slug: str, element: str) -> float:
 
 @functools.cache
 def weight_bytes(slug: str) -> float:
-    """All parameters, two bytes each."""
-    return 2 * count(geometry(slug)).total
+    """All parameters that a step reads, two bytes each: of the embedding it looks up rows."""
+    return 2 * count(geometry(slug)).active_excluding_embedding
 
 
 def described(n: Numbers) -> str:
@@ -57,6 +57,16 @@ def chunks(n: Numbers) -> int:
 def positions(n: Numbers) -> int:
     """Positions that its chunks read again."""
     return scheduling.reread_positions(chunk=chunk(n), chunks=chunks(n))
+
+
+def whole(n: Numbers) -> Numbers:
+    """The mistake of giving the prompt the whole budget, as if nobody decoded."""
+    return Numbers(**vars(n) | {"decoding": 0})
+
+
+def told_apart(n: Numbers) -> bool:
+    """Whether that mistake cuts the prompt into another number of chunks."""
+    return chunks(whole(n)) != chunks(n)
 
 
 def cut_working(n: Numbers) -> list[str | Working]:

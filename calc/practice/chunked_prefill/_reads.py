@@ -21,13 +21,15 @@ from calc.practice.chunked_prefill._model import (
     position_working,
     positions,
     positions_working,
+    told_apart,
     weight_bytes,
+    whole,
 )
 from calc.roofline import positions_read
 from calc.units import format_bytes, format_count, significant
 from calc.working import working
 
-SHAPES = {"model": ALIKE, "element": ("bf16", "fp8"), "prompt": (9000, 14_000, 22_000, 30_000), "budget": BUDGETS}
+SHAPES = {"model": ALIKE, "element": ("bf16", "fp8"), "prompt": (9000, 14_200, 22_000, 30_000), "budget": BUDGETS}
 
 
 positions_again = Problem(
@@ -37,7 +39,7 @@ positions_again = Problem(
     step=AGAIN,
     printed={"prompt": 6000, "budget": 1024, "decoding": 40},
     choices=CUTS,
-    possible=lambda n: chunks(n) > 2,
+    possible=lambda n: chunks(n) > 2 and told_apart(n),
     ask=lambda n: (
         f"A prompt of {format_count(n.prompt)} tokens is computed with a token budget of {format_count(n.budget)} "
         f"beside {format_count(n.decoding)} decoding requests. Every chunk reads what the chunks before it left in the "
@@ -51,6 +53,7 @@ positions_again = Problem(
         "lets every chunk read the whole prompt": lambda n: n.prompt * chunks(n),
         "counts the prompt once": lambda n: n.prompt,
         "reads one chunk back, not all": lambda n: chunk(n) * (chunks(n) - 1),
+        "gives the prompt the whole budget": lambda n: positions(whole(n)),
     },
     hint="0, then one chunk, then two: what is the sum?",
     solution=positions_working,
@@ -72,9 +75,9 @@ bytes_again = Problem(
     title="Bytes read again",
     level=2,
     step=AGAIN,
-    printed={"model": "llama-3.1-8b", "element": "bf16", "prompt": 30_000, "budget": 4096, "decoding": 96},
+    printed={"model": "llama-3.1-8b", "element": "bf16", "prompt": 30_000, "budget": 1024, "decoding": 96},
     choices={**SHAPES, "decoding": (12, 64, 96)},
-    possible=lambda n: chunks(n) > 2,
+    possible=lambda n: chunks(n) > 2 and told_apart(n),
     ask=lambda n: (
         f"{described(n)}. A prompt of {format_count(n.prompt)} tokens is computed with a token budget of "
         f"{format_count(n.budget)} beside {format_count(n.decoding)} decoding requests. How many bytes of its own "
@@ -88,6 +91,7 @@ bytes_again = Problem(
         "counts each chunk's own tokens as well": lambda n: _bytes(n) * (chunks(n) + 1) / (chunks(n) - 1),
         "lets every chunk read the whole prompt": lambda n: n.prompt * chunks(n) * position_bytes(n.model, n.element),
         "counts the prompt once": lambda n: n.prompt * position_bytes(n.model, n.element),
+        "gives the prompt the whole budget": lambda n: _bytes(whole(n)),
     },
     hint="Positions first, then bytes for each.",
     solution=lambda n: [
@@ -159,11 +163,11 @@ weights_again = Problem(
     title="Cache against weights",
     level=3,
     step=ADDED,
-    printed={"model": "llama-3.1-8b", "element": "bf16", "prompt": 22_000, "budget": 1024, "decoding": 24},
+    printed={"model": "llama-3.1-8b", "element": "bf16", "prompt": 9000, "budget": 1024, "decoding": 60},
     choices={**SHAPES, "decoding": (8, 24, 60)},
-    possible=lambda n: chunks(n) > 2,
+    possible=lambda n: chunks(n) > 2 and abs(_against(whole(n)) / _against(n) - 1) > 0.02,
     ask=lambda n: (
-        f"{described(n)}. Its weights take {format_bytes(weight_bytes(n.model))}, and every step reads all of them. "
+        f"{described(n)}. Every step reads {format_bytes(weight_bytes(n.model))} of weights, all but the embedding. "
         f"A prompt of {format_count(n.prompt)} tokens is computed with a token budget of {format_count(n.budget)} "
         f"beside {format_count(n.decoding)} decoding requests. Cutting the prompt makes its steps read weights "
         "and cache that one single step would not have read. How many bytes of such cache come to one byte of such "
@@ -179,6 +183,7 @@ weights_again = Problem(
             _against(n) * geometry(n.model).kinds()[0][0].query_heads / geometry(n.model).kinds()[0][0].kv_heads
         ),
         "gives weights over cache": lambda n: 1 / _against(n),
+        "gives the prompt the whole budget": lambda n: _against(whole(n)),
     },
     hint="Bytes read again over the weights of all steps but one.",
     solution=lambda n: [

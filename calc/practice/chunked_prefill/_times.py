@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import ceil, hypot
 from types import SimpleNamespace as Numbers
 
-from calc import scheduling
+from calc import queueing, scheduling
 from calc.practice._problem import Problem
 from calc.practice.chunked_prefill._model import ADDED, CHOICE, SEEN
-from calc.units import counted, format_count, format_seconds, significant
+from calc.units import counted, format_count, format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -63,7 +64,12 @@ balance = Problem(
         "takes the decode tokens off the chunk": lambda n: (n.chunk - n.members + 1) / (n.members - 1),
     },
     hint="In a step so many prompt tokens are computed, and so many output tokens come out.",
-    solution=lambda n: [working(scheduling.prompt_per_output, chunk=n.chunk, members=n.members)],
+    solution=lambda n: [
+        f"A step of N_step = {n.members} requests computes a chunk of C = {format_count(n.chunk)} prompt tokens. All "
+        f"but the one whose prompt it is decode: N_dec = {n.members - 1}, with one output token each. Wanted is the "
+        "ratio r_PD of prompt to output.",
+        working(scheduling.prompt_per_output, chunk=n.chunk, members=n.members),
+    ],
 )
 
 
@@ -206,6 +212,19 @@ budget_for_gap = Problem(
 # --- an open question ----------------------------------------------------------------------------
 
 
+def _behind(n: Numbers) -> float:
+    """Mean wait behind other documents, if each takes all the time that is accepted."""
+    return queueing.md1_wait(arrival_rate=1 / n.every_s, service_s=n.wait_s)
+
+
+def _one(n: Numbers) -> float:
+    """Time in which a document must be read for wait and reading to take what is accepted on average.
+
+    S + S² / (2 · (every − S)) = accepted, solved for S.
+    """
+    return n.every_s + n.wait_s - hypot(n.every_s, n.wait_s)
+
+
 def _checklist(n: Numbers) -> list[str]:
     return [
         "States the objective before the sweep: which gap, which percentile or maximum, which limit, and what is made "
@@ -213,6 +232,9 @@ def _checklist(n: Numbers) -> list[str]:
         "Measures first-token waits and gaps of the streams together, at several budgets and with chunking off.",
         f"Replays its own mix: prompts of up to {format_count(n.longest)} tokens beside {n.streams} streams, at the "
         "rate at which they really come.",
+        f"Asks about two documents at once: one every {n.every_s} s that takes {n.wait_s} s keeps the prefill busy "
+        f"{format_percent(n.wait_s / n.every_s)} of the time, and a document waits {format_seconds(_behind(n))} on "
+        "average before its own begins.",
         "Repeats every setting, shows median and range, and does not rank settings whose ranges overlap.",
         "Looks at single long gaps and not at the mean, and says how many gaps the percentile must be made of.",
         "Knows that the last chunks are the slowest ones: they read the longest prefix.",
@@ -236,6 +258,7 @@ choose_budget = Problem(
         "gap_ms": (60, 100, 200),
         "wait_s": (4, 6, 10),
     },
+    possible=lambda n: n.wait_s < n.every_s,  # more can't be read, however they come
     ask=lambda n: (
         f"About {n.streams} chats stream at a time. Every {n.every_s} s or so somebody pastes a document of up to "
         f"{format_count(n.longest)} tokens. Readers complain when a stream pauses for more than {n.gap_ms} ms, and the "
@@ -252,6 +275,14 @@ choose_budget = Problem(
         f"longest document, beside {n.streams} that decode.",
         "If a step of so many tokens, at the longest prefix, takes longer than the limit, no budget keeps both "
         "promises: split the pools, cache the documents' prefixes, or move one of the limits.",
-        "Otherwise sweep the budgets around that number, with repeats, and take the largest one that keeps the gap.",
+        f"That is for a document alone. One every {n.every_s} s that takes {n.wait_s} s keeps the prefill busy "
+        f"{format_percent(n.wait_s / n.every_s)} of the time. If they come independently of each other, one waits "
+        f"{format_seconds(_behind(n))} on average before its own begins, and {n.wait_s} s are not kept. To take "
+        f"{n.wait_s} s on average, wait included, each must be read in {format_seconds(_one(n))}: "
+        f"{format_count(ceil(n.longest / (_one(n) * 1000 / n.gap_ms)))} tokens a step or more. For more than the "
+        "average, less.",
+        "Otherwise sweep the budgets around those numbers, with repeats. Of those that keep the gap find the one in "
+        "which the document is read soonest; of all that the repeats don't tell from it, take the one with the "
+        "shortest gap.",
     ],
 )

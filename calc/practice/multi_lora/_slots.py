@@ -168,11 +168,16 @@ displaced = Problem(
 )
 
 
+def _read(n: Numbers) -> int:
+    """Parameters that a step reads: of the embedding it looks up rows."""
+    return count(geometry(n.model)).active_excluding_embedding
+
+
 def _more(n: Numbers, active: int | None = None) -> float:
     """Adapter bytes of a step over the bytes of the weights, both in bf16."""
     one = made(n.model, n.rank, "all-linear").low_rank_parameters
     read = adapters.step_bytes(active=active or n.active, parameters_held=one, element_bytes=2)
-    return read / (2 * count(geometry(n.model)).total)
+    return read / (2 * _read(n))
 
 
 step_share = Problem(
@@ -190,9 +195,9 @@ step_share = Problem(
     ask=lambda n: (
         f"A decode step of {geometry(n.model).name} has {n.rows} rows of {n.active} different adapters, each of rank "
         f"{n.rank} on all projections with {made(n.model, n.rank, 'all-linear').low_rank_parameters:,} parameters. The "
-        f"model has {count(geometry(n.model)).total:,}. Everything is bf16, and rows of one adapter share one "
-        "reading of "
-        "it. By how much do the adapters raise the bytes of weights that the step reads?"
+        f"model has {count(geometry(n.model)).total:,}; a step reads {_read(n):,} of "
+        "them, for of the embedding it looks up rows. Everything is bf16, and rows of one adapter share one "
+        "reading. By how much do the adapters raise the bytes of weights that the step reads?"
     ),
     unit="x",
     answer=_more,
@@ -200,6 +205,7 @@ step_share = Problem(
         "reads an adapter for every row": lambda n: _more(n, active=n.rows),
         "counts one adapter": lambda n: _more(n, active=1),
         "adds the weights themselves": lambda n: 1 + _more(n),
+        "reads the whole embedding too": lambda n: _more(n) * _read(n) / count(geometry(n.model)).total,
     },
     hint="The weights are read once, and so is each adapter in the batch. Rows don't count.",
     solution=lambda n: [
@@ -209,7 +215,7 @@ step_share = Problem(
             parameters_held=made(n.model, n.rank, "all-linear").low_rank_parameters,
             element_bytes=2,
         ),
-        f"Over the weights, {format_bytes(2 * count(geometry(n.model)).total)}: {significant(_more(n))}, or "
+        f"Over the weights that a step reads, {format_bytes(2 * _read(n))}: {significant(_more(n))}, or "
         f"{format_percent(_more(n))}.",
     ],
 )

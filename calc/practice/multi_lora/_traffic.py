@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 from itertools import permutations
+from math import ceil
 from types import SimpleNamespace as Numbers
 
-from calc import adapters
+from calc import adapters, kv_cache
 from calc.practice._problem import Problem
 from calc.practice.multi_lora._model import TRAFFIC, WAIT, geometry, made
-from calc.units import format_bytes, format_percent, significant
+from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, format_seconds, significant
+
+GIB = UNITS["GiB"].factor
 
 
 def _queue(n: Numbers) -> list[int | None]:
@@ -192,6 +196,49 @@ levels = Problem(
 )
 
 
+# --- an open question ----------------------------------------------------------------------------
+
+DISK = 3e9  # bytes a second from a local drive, assumed as in the chapter
+
+
+@functools.cache
+def _slot_bytes(model: str, rank: int, gpus: int) -> int:
+    """Bytes of one slot on one GPU."""
+    return adapters.reserve(geometry(model), slots=1, rank=rank, ranks=gpus).bytes_per_gpu
+
+
+def _seats(n: Numbers, slots: int, rank: int) -> int:
+    """Requests whose cache fits beside the slots."""
+    left = n.gib * GIB - slots * _slot_bytes(n.model, rank, n.gpus)
+    one = kv_cache.resident_bytes(kv_cache.layout(geometry(n.model), ranks=n.gpus), positions=n.positions)
+    return kv_cache.sequences_that_fit(memory_bytes=max(left, 0), sequence_bytes=one)
+
+
+def _wanted(n: Numbers) -> int:
+    """Different adapters that the peak asks for on average, rounded up."""
+    popularity = adapters.zipf(adapters=n.tenants, exponent=1)
+    return ceil(adapters.expected_distinct(popularity, requests=n.concurrent))
+
+
+def _slots(n: Numbers, rank: int) -> int:
+    """As many slots as the peak asks for, or fewer where its requests' cache would not fit beside them."""
+    return max((s for s in range(1, _wanted(n) + 1) if _seats(n, s, rank) >= n.concurrent), default=1)
+
+
+def _layout(n: Numbers, rank: int) -> str:
+    slots = _slots(n, rank)
+    size = format_bytes(slots * _slot_bytes(n.model, rank, n.gpus))
+    return (
+        f"{counted(slots, 'slot')} of rank {rank} leave{'s' * (slots == 1)} the cache all but {size} on each GPU: room "
+        f"for {_seats(n, slots, rank)} requests."
+    )
+
+
+def _once_a_day(n: Numbers) -> float:
+    """Time to load an adapter that is only on the disk: the file, then a share over the link, which is less."""
+    return adapters.move_seconds(moved_bytes=made(n.model, n.rank, "all-linear").stored_bytes, bytes_per_second=DISK)
+
+
 def _checklist(n: Numbers) -> list[str]:
     one = made(n.model, n.rank, "all-linear")
     return [
@@ -199,14 +246,20 @@ def _checklist(n: Numbers) -> list[str]:
         f"{format_bytes(n.tenants * one.stored_bytes)} "
         f"for {n.tenants}; asks whether files keep fp32 or whole embeddings.",
         "Separates what is stored, what the host keeps, what is resident on the GPU and what one batch can mix.",
-        "Sets the slot rank by the highest rank that is served, and knows that every slot pays for it.",
-        "Takes slots out of the cache's memory before counting requests, on each GPU, in the engine's own layout.",
+        "Sets the slot rank by the highest rank that a replica serves, and knows that every slot pays for it: "
+        f"{format_bytes(_slot_bytes(n.model, n.highest, n.gpus))} on each GPU for rank {n.highest}, "
+        f"{format_bytes(_slot_bytes(n.model, n.rank, n.gpus))} for rank {n.rank}.",
+        f"Gives the few customers of rank {n.highest} a replica of their own, so that all others get small slots.",
+        f"Takes slots out of the cache's {n.gib} GiB before counting requests, on each GPU, in the engine's own "
+        "layout.",
         f"Measures popularity: how many different adapters {n.concurrent} concurrent requests ask for decides the "
         "slots.",
         "Says who waits when slots run out, and gives a favorite adapter no right to starve the others.",
         "Estimates misses from the hit ratio and the link, and says whether a load stalls the whole batch.",
         "Routes requests for one adapter to the same replica instead of spreading all adapters over all replicas.",
         "Merges the few adapters with steady traffic of their own into replicas, and says what that costs in memory.",
+        f"Promises the customer who calls once a day a cold start, {format_seconds(_once_a_day(n))} at least from a "
+        "disk, and a longest wait for a slot; not the first token of a customer whose adapter is resident.",
         "Watches adapters in use, waiting for a slot, load time, time to first token by adapter.",
     ]
 
@@ -216,32 +269,54 @@ tenants = Problem(
     title="Many tenants",
     level="design",
     step=WAIT,
-    printed={"model": "llama-3.1-70b", "tenants": 500, "rank": 16, "highest": 64, "concurrent": 64},
+    printed={
+        "model": "llama-3.1-70b",
+        "tenants": 500,
+        "rank": 16,
+        "highest": 64,
+        "concurrent": 64,
+        "gpus": 8,
+        "gib": 30,
+        "positions": 2048,
+    },
     choices={
         "model": ("llama-3.1-70b", "llama-3.1-8b", "qwen2.5-72b"),
         "tenants": (50, 500, 5000),
         "rank": (8, 16, 32),
         "highest": (64, 128, 256),
         "concurrent": (32, 64, 256),
+        "gpus": (2, 4, 8),
+        "gib": (20, 30, 50),
+        "positions": (1024, 2048, 4096),
     },
+    possible=lambda n: _seats(n, 1, n.highest) >= n.concurrent,
     ask=lambda n: (
-        f"{n.tenants:,} customers have fine-tuned {geometry(n.model).name} with LoRA, most with rank {n.rank}, a few "
-        "with "
-        f"rank {n.highest}. At the peak {n.concurrent} requests run at once. Some customers send most of the "
-        "traffic. How do "
-        "you lay out storage, host memory, slots and replicas, and what do you promise a customer who calls once a day?"
+        f"{n.tenants:,} customers have fine-tuned {geometry(n.model).name} with LoRA, all seven projections, most with "
+        f"rank {n.rank}, a few with rank {n.highest}. A replica is {n.gpus} tensor-parallel GPUs and has {n.gib} GiB "
+        f"on each for adapters and a bf16 cache. At the peak a replica runs {n.concurrent} requests at once, up to "
+        f"{n.positions:,} positions each. Some customers send most of the traffic. How do you lay out storage, host "
+        "memory, slots and replicas, and what do you promise a customer who calls once a day?"
     ),
     checklist=_checklist,
     hint="Bytes of one adapter first. Then ask what is stored, kept, resident and active.",
     solution=lambda n: [
-        f"One adapter of rank {n.rank}: {format_bytes(made(n.model, n.rank, 'all-linear').stored_bytes)}; a slot of "
-        "rank "
-        f"{n.highest}: {format_bytes(made(n.model, n.highest, 'all-linear').stored_bytes)} before it is dealt out.",
+        f"One adapter of rank {n.rank}: {format_bytes(made(n.model, n.rank, 'all-linear').stored_bytes)}. "
         f"All {n.tenants:,}: {format_bytes(n.tenants * made(n.model, n.rank, 'all-linear').stored_bytes)} on disk.",
         f"With Zipf popularity 1, {n.concurrent} requests ask for "
         + significant(
             adapters.expected_distinct(adapters.zipf(adapters=n.tenants, exponent=1), requests=n.concurrent), 3
         )
         + " different adapters on average: that many slots, or some requests wait.",
+        f"A slot of rank {n.highest} takes {format_bytes(_slot_bytes(n.model, n.highest, n.gpus))} on each GPU, with "
+        f"the engine's buffers for all modules. {_wanted(n)} of them would take "
+        f"{format_bytes(_wanted(n) * _slot_bytes(n.model, n.highest, n.gpus))} of the {n.gib} GiB, and the cache would "
+        f"have room for {_seats(n, _wanted(n), n.highest)} requests.",
+        ("So the" if _seats(n, _wanted(n), n.highest) < n.concurrent else "That is enough. Yet it pays if the")
+        + f" few of rank {n.highest} get a replica of their own, with few slots. For all others a slot of rank "
+        f"{n.rank} takes {format_bytes(_slot_bytes(n.model, n.rank, n.gpus))}. {_layout(n, n.rank)}",
+        "A customer who calls once a day is not in a slot, and in the host's memory only if that keeps all of them. "
+        f"Reading the file takes {format_seconds(_once_a_day(n))} from a disk of {format_decimal(DISK, 'B/s')}, "
+        "assumed, and the request waits for a slot as all do. Promise that start, measured, and a limit "
+        "on the wait for a slot.",
     ],
 )
