@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
@@ -178,3 +180,20 @@ def test_the_node_s_pool_follows_from_what_the_question_states(seed):
     pool = 0.92 * 79.11 * GIB - rough - 4 * GIB
     (line,) = [line for line in question.checklist() if line.startswith("Gets to a pool")]
     assert float(line.split("pool, ")[1].split(" GiB")[0]) == pytest.approx(pool / GIB, abs=0.02)
+
+
+def test_the_node_s_load_by_hand():
+    """Little's law over the places, and twice the weights for each prompt token at the peak of eight GPUs."""
+    question, busy = practice.problem("capacity/node"), practice.problems("capacity")["capacity/node"]
+    told = str(question.solution())
+    places = int(re.search(r"admits ([0-9,]+) requests", told)[1].replace(",", ""))
+    stay = float(re.search(r"no longer than ([0-9.]+) s", told)[1])
+    assert math.isclose(places / 2, stay, rel_tol=1e-3)
+    matrices = 80 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 29568)  # of Qwen2.5-72B
+    pairs = 80 * 4 * 8192 * 8000 * 8001 / 2  # of a query and a key, causal
+    prompt = (2 * matrices * 8000 + pairs) / (8 * 989.5e12)
+    shown = float(re.search(r"takes at least ([0-9.]+) ms of arithmetic", told)[1])
+    assert math.isclose(shown / 1000, prompt, rel_tol=2e-3) and "busy for 31% of the time" in told
+    assert "it takes more nodes" in " ".join(
+        map(str, busy.solution(SimpleNamespace(**vars(question.numbers) | {"rate": 15})))
+    )

@@ -36,7 +36,7 @@ STEPS = {
     "capacity#step-2": ("memory/capacity", "The weights of this rank"),
     "capacity#step-3": ("memory/capacity", "What runs beside them"),
     "capacity#step-4": ("memory/capacity", "What is left, in blocks"),
-    "capacity#step-5": ("memory/capacity", "One fraction, six meanings"),
+    "capacity#step-5": ("memory/capacity", "One fraction, many meanings"),
     "capacity#step-6": ("memory/capacity", "The rank that limits"),
     "capacity#step-7": ("memory/capacity", "Four ways to cut a model"),
     "capacity#step-8": ("memory/capacity", "Room for the tokens to come"),

@@ -175,7 +175,7 @@ def _engine_working(n: Numbers) -> Working:
 
 fraction = Problem(
     id="capacity/fraction",
-    title="One fraction, four engines",
+    title="A fraction of what",
     level=2,
     step=ENGINES,
     printed={"engine": "lmdeploy", "total": 79.1, "percent": 90, "weights": 54, "activations": 3},

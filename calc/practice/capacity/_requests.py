@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import ceil
 from types import SimpleNamespace as Numbers
 
-from calc import capacity, kv_cache
+from calc import capacity, kv_cache, queueing, roofline
+from calc.hardware import accelerator
 from calc.parallel import Parallel
 from calc.practice._problem import Problem
 from calc.practice.capacity._model import BLOCK, LIMIT, ROOM, RULES, geometry, gib
-from calc.units import format_bytes, format_count
+from calc.units import format_bytes, format_count, format_percent, format_seconds
 from calc.working import working
 
 
@@ -44,7 +46,7 @@ finish = Problem(
     mistakes={
         "counts the prompts alone": lambda n: _fit(n, n.prompt),
         "takes the maximum concurrency for it": lambda n: n.tokens // n.longest,
-        "lets requests share blocks": lambda n: n.tokens // _end(n),
+        "divides positions, not whole blocks": lambda n: n.tokens // _end(n),
         "counts the responses alone": lambda n: _fit(n, n.output),
     },
     hint="Size a request at its end, in whole blocks. The printed concurrency is for requests of the longest length.",
@@ -86,17 +88,58 @@ tax = Problem(
 # --- an open question ----------------------------------------------------------------------------
 
 
+CHIP, RANKS = "h100-sxm", 8
 SHOWN_GIB, SHARE, BESIDE_GIB = 79.11, 0.92, 4  # of an H100, as the question states them
 
 
 def _plan(n: Numbers) -> capacity.Plan:
     return capacity.plan(
         geometry(n.model),
-        Parallel(tensor=8),
+        Parallel(tensor=RANKS),
         total_bytes=gib(SHOWN_GIB),
         fraction=SHARE,
         activation_bytes=gib(BESIDE_GIB),
     )
+
+
+def _prompt_s(n: Numbers) -> float:
+    """Least time in which the node computes a prompt: the arithmetic of a rank at its peak."""
+    work = roofline.step_work(geometry(n.model), sequences=[(n.prompt, 0)], ranks=RANKS)
+    return work.flop / accelerator(CHIP).peak("bf16").value
+
+
+def _busy(n: Numbers) -> float:
+    """Share of the time that prompts take of the node, at the least."""
+    return queueing.utilization(arrival_rate=n.rate, service_s=_prompt_s(n), servers=1)
+
+
+def _load(n: Numbers) -> list[str]:
+    """What the arrivals need of places and of time."""
+    requests = _plan(n).requests(length=_end(n))
+    lines = [
+        f"{n.rate} requests arrive a second. {format_count(requests)} places are enough as long as a request stays no "
+        f"longer than {format_seconds(queueing.little_time(number=requests, arrival_rate=n.rate))} on average.",
+        f"A prompt takes at least {format_seconds(_prompt_s(n))} of arithmetic on the eight GPUs at their peak; "
+        f"{n.rate} a second keep the node busy for {format_percent(_busy(n), 2)} of the time.",
+    ]
+    if _busy(n) >= 1:
+        return [*lines, "That is more than the node can compute: places are not the limit, and it takes more nodes."]
+    work = roofline.step_work(geometry(n.model), sequences=[(1, n.prompt)], ranks=RANKS)
+    step = roofline.read_seconds(weight_bytes=work.weight_bytes, bandwidth=accelerator(CHIP).bandwidth.value)
+    stay = (_prompt_s(n) + n.output * step) / (1 - _busy(n))
+    flying = queueing.little(arrival_rate=n.rate, time_s=stay)
+    return [
+        *lines,
+        f"A response of {n.output:,} tokens takes {format_seconds(n.output * step)} or more, "
+        f"{format_seconds(step)} a step to read the weights; prompts of others leave it "
+        f"{format_percent(1 - _busy(n), 2)} of the time. By these floors a request stays {format_seconds(stay)}, and "
+        f"{format_count(ceil(flying))} are in at once on average. "
+        + (
+            "Memory leaves room for slower steps and for bursts; measure how long a request really stays."
+            if flying < requests
+            else "Memory is too small for the load even so: requests queue without end, and it takes more nodes."
+        ),
+    ]
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -114,6 +157,11 @@ def _checklist(n: Numbers) -> list[str]:
         "Says what happens past that number: queue before the engine, or preempt inside it, and who waits in each "
         "case.",
         "Doesn't read the printed maximum concurrency as a limit: it is for requests of the longest length.",
+        f"Compares the load with it: {n.rate} a second and {format_count(requests)} places mean that a request may "
+        f"stay {format_seconds(queueing.little_time(number=requests, arrival_rate=n.rate))} on average, by "
+        "Little's law.",
+        f"Counts the prompts' arithmetic: at least {format_seconds(_prompt_s(n))} for each, so {n.rate} a second take "
+        f"{format_percent(_busy(n), 2)} of the node's peak or more.",
         "Checks latency apart: so many requests in one batch must still meet the time per token.",
         "Says what to watch: blocks in use, preemptions, tokens computed again, waiting requests.",
         "Compares cuts: two replicas of four GPUs hold a second copy of the weights but fail apart.",
@@ -140,7 +188,7 @@ node = Problem(
         "hold at once, all eight GPUs in one tensor-parallel group, and what do you do with the next one?"
     ),
     checklist=_checklist,
-    hint="Memory first, rank by rank. Then a rule that every admitted request survives.",
+    hint="Memory first, rank by rank. Then a rule that every admitted request survives. Then ask what the load needs.",
     solution=lambda n: [
         working(
             capacity.pool_bytes,
@@ -157,5 +205,7 @@ node = Problem(
         working(kv_cache.positions_written, prompt=n.prompt, generated=n.output),
         working(kv_cache.blocks, positions=_end(n), block_tokens=BLOCK),
         f"That admits {format_count(_plan(n).requests(length=_end(n)))} requests with room to finish.",
+        *_load(n),
+        "The next one waits in a queue before the engine, up to the wait that is promised, and is refused after that.",
     ],
 )
