@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -169,6 +170,18 @@ def test_the_slow_step_counts_what_starts_its_all_reduces():
         listed = " ".join(practice.problem("roofline/slow-step", seed).checklist())
         assert f"One after another that makes {format_seconds(apart)}, and the step takes {n.slower:g}× that" in listed
         assert f"A step takes {format_seconds(n.slower * apart)}." in slow.ask(n)
+
+
+def test_faster_chips_lower_the_floor_alone():
+    """The printed step: its bytes over the H200's rate, and all that the H100 took above its floor."""
+    slow = PROBLEMS["roofline/slow-step"]
+    n = slow.draw(0)
+    moved = roofline.step_work(load(n.model), sequences={(1, n.cached): n.sequences}, ranks=n.ranks).moved_bytes()
+    taken = float(re.search(r"A step takes ([0-9.]+) ms", slow.ask(n))[1]) / 1000
+    then = moved / 4.8e12
+    told = " ".join(map(str, slow.solution(n)))
+    assert f"to {format_seconds(then)}." in told
+    assert f"about {format_seconds(taken - moved / 3.35e12 + then)[:4]}" in told
 
 
 def step_of(n) -> dict:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 
-from calc import practice
+from calc import practice, roofline
 from calc.hardware import accelerator
+from calc.models import load
 
 
 def shared(n) -> Fraction:
@@ -108,6 +110,25 @@ def test_there_are_easy_hard_and_design_problems():
 
 def test_the_checklist_is_long_enough():
     assert len(practice.problem("speculative_decoding/policy").checklist()) >= 6
+
+
+def test_the_policy_switches_off_below_the_batch_that_loses():
+    """The floors of both steps, around the batch that is named; half of it is where drafts start."""
+    problem = PROBLEMS["speculative_decoding/policy"]
+    n = problem.draw(0)
+    told = " ".join(map(str, problem.solution(n)))
+    turn = int(re.search(r"loses from ([0-9]+) sequences", told)[1])
+    emits = sum((n.percent / 100) ** i for i in range(n.draft_tokens + 1))
+
+    def gain(batch):
+        step = roofline.decode_floor(load(n.model), accelerator(n.chip), sequences=batch, cached=1024, ranks=n.gpus)
+        plain = max(step.move_s, step.multiply_s)
+        sizes = {(n.draft_tokens + 1, 1024): batch}
+        work = roofline.step_work(load(n.model), sequences=sizes, ranks=n.gpus, head="every")
+        check = max(work.flop / 989.5e12, work.moved_bytes() / 3.35e12)
+        return emits / (n.draft_tokens * 0.05 + check / plain)
+
+    assert gain(turn) < 1 <= gain(turn - 1) and f"{turn // 2}, because" in told
 
 
 def test_a_benchmark_of_the_field_reads_as_in_the_chapter():

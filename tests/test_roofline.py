@@ -484,7 +484,7 @@ def test_a_ring_of_two_sends_the_message_once_and_a_long_one_almost_twice():
 
 
 def test_at_the_break_even_splitting_saves_nothing():
-    rates = {"weight_bytes": 139e9, "bandwidth": 3.35e12}
+    rates = {"model_bytes": 139e9, "bandwidth": 3.35e12}
     each = roofline.break_even_all_reduce(**rates, ranks=8, all_reduces=160)
     assert 139e9 / 8 / 3.35e12 + 160 * each == pytest.approx(139e9 / 3.35e12)
 

@@ -121,16 +121,16 @@ def all_reduce_seconds(*, sent_bytes, one_direction, start=0, all_reduces=1):
     return all_reduce_seconds
 
 
-@dimensions("second", weight_bytes="byte", bandwidth="byte/second>0", ranks="count>0", all_reduces=">0")
-def break_even_all_reduce(*, weight_bytes, bandwidth, ranks, all_reduces):
+@dimensions("second", model_bytes="byte", bandwidth="byte/second>0", ranks="count>0", all_reduces=">0")
+def break_even_all_reduce(*, model_bytes, bandwidth, ranks, all_reduces):
     """Longest all-reduce for which splitting a model still shortens a step at batch 1.
 
     The weights that a rank no longer reads save time; each all-reduce may use up its part of it.
 
     Parameters
     ----------
-    weight_bytes : float
-        Weights that one GPU alone would read.
+    model_bytes : float
+        Weights of the whole model, which one GPU alone would read.
     bandwidth : float
         Memory bandwidth of one GPU, B/s.
     ranks : int
@@ -157,10 +157,10 @@ def break_even_all_reduce(*, weight_bytes, bandwidth, ranks, all_reduces):
     --------
     Llama-3.1-70B on eight H100:
 
-    >>> round(break_even_all_reduce(weight_bytes=139e9, bandwidth=3.35e12, ranks=8, all_reduces=160) * 1e6)
+    >>> round(break_even_all_reduce(model_bytes=139e9, bandwidth=3.35e12, ranks=8, all_reduces=160) * 1e6)
     227
     """
-    break_even_all_reduce = weight_bytes * (1 - 1 / ranks) / (bandwidth * all_reduces)
+    break_even_all_reduce = model_bytes * (1 - 1 / ranks) / (bandwidth * all_reduces)
     return break_even_all_reduce
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace as Numbers
 
 from calc import roofline
+from calc.hardware import Accelerator
 from calc.practice._problem import Problem
 from calc.practice.roofline._model import FLOORS, chip, geometry
 from calc.units import format_count, format_decimal, format_seconds, significant
+
+BOUGHT = ("h100-sxm", "h200-sxm", "b200-sxm")
 
 
 def _decode(n: Numbers) -> roofline.StepFloor:
@@ -25,6 +28,26 @@ def _floor(step: roofline.StepFloor) -> float:  # of the groups: nothing passes 
 
 def _measured(n: Numbers) -> float:
     return n.slower * _decode(n).apart_s
+
+
+def _faster(n: Numbers) -> Accelerator | None:
+    """The chip with the next larger bandwidth of those that the colleague might buy."""
+    more = [c for slug in BOUGHT if (c := chip(slug)).bandwidth.value > chip(n.chip).bandwidth.value]
+    return min(more, key=lambda c: c.bandwidth.value, default=None)
+
+
+def _bought(n: Numbers) -> str:
+    """What faster chips would make of the step at best: a lower floor, and the rest as it is."""
+    new = _faster(n)
+    if new is None:
+        return "No faster chip is in the book's list: judge the proposal by what of the step is not floor."
+    then = _floor(roofline.step_floor(_decode(n).work, new, link="nvlink", start_s=_start_s(n)))
+    rest = _measured(n) - _floor(_decode(n))
+    return (
+        f"{new.name} would lower the floor from {format_seconds(_floor(_decode(n)))} to {format_seconds(then)}. The "
+        f"other {format_seconds(rest)} of the step stay as they are until somebody finds what they are: about "
+        f"{format_seconds(then + rest)} at best, {significant(_measured(n) / (then + rest), 3)}× as fast."
+    )
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -50,6 +73,7 @@ def _checklist(n: Numbers) -> list[str]:
             else "Says that more sequences share the weights but never make this step wait for arithmetic: caches grow."
         ),
         "Names what would lower the floor itself: fewer bytes of weights or cache, more ranks, a shorter context.",
+        f"Judges the proposal by the floor alone: {_bought(n)}",
         "Doesn't promise the vendor's peak: measured kernels stay above their floors, the small ones far above.",
     ]
 
@@ -92,5 +116,7 @@ explain_a_slow_step = Problem(
         f"{_decode(n).work.all_reduces} all-reduces alone {format_seconds(_decode(n).links_s)}, of which "
         f"{format_seconds(_decode(n).work.all_reduces * _start_s(n))} to start them.",
         f"So at least {format_seconds(_floor(_decode(n)))}; one after another {format_seconds(_decode(n).apart_s)}.",
+        _bought(n),
+        "So first read a profile of what is above the floor; faster chips are the answer only to the floor.",
     ],
 )

@@ -57,7 +57,7 @@ ring = Problem(
 
 
 def _pays(n: Numbers, **changed: float) -> float:
-    numbers = {"weight_bytes": 2 * multiplied(n.model), "bandwidth": chip(n.chip).bandwidth.value, "ranks": n.ranks}
+    numbers = {"model_bytes": 2 * multiplied(n.model), "bandwidth": chip(n.chip).bandwidth.value, "ranks": n.ranks}
     return roofline.break_even_all_reduce(**numbers | {"all_reduces": _sums(n)} | changed)
 
 
@@ -85,7 +85,7 @@ split_pays = Problem(
     solution=lambda n: [
         working(
             roofline.break_even_all_reduce,
-            weight_bytes=2 * multiplied(n.model),
+            model_bytes=2 * multiplied(n.model),
             bandwidth=chip(n.chip).bandwidth.value,
             ranks=n.ranks,
             all_reduces=_sums(n),

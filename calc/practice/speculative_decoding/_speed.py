@@ -7,8 +7,8 @@ from types import SimpleNamespace as Numbers
 
 from calc import hardware, roofline, speculation
 from calc.practice._problem import Problem
-from calc.practice.speculative_decoding._model import BATCH, COST, GAIN, PROGRESS
-from calc.units import format_count, format_percent, significant
+from calc.practice.speculative_decoding._model import BATCH, COST, GAIN, PROGRESS, geometry
+from calc.units import counted, format_count, format_percent, significant
 from calc.working import working
 
 
@@ -200,20 +200,76 @@ how_many = Problem(
     ],
 )
 
+DRAFT_COST = 0.05  # of a plain step, for one draft token: assumed as in the chapter
+CACHED = 1024  # positions in each cache
+
+
+@functools.cache
+def _gain_of(model: str, slug: str, gpus: int, batch: int, percent: int, draft_tokens: int) -> float:
+    """How many times as fast tokens come, if both steps run at their floors."""
+    check = speculation.verification_floor(
+        geometry(model), hardware.accelerator(slug), batch=batch, cached=CACHED, draft_tokens=draft_tokens, ranks=gpus
+    )
+    return speculation.round_speedup(
+        tokens_per_round=speculation.expected_tokens(acceptance=percent / 100, draft_tokens=draft_tokens),
+        round_cost=speculation.round_cost(draft_tokens=draft_tokens, draft_cost=DRAFT_COST, verify_cost=check.cost),
+    )
+
+
+def _gain_at(n: Numbers, batch: int) -> float:
+    return _gain_of(n.model, n.chip, n.gpus, batch, n.percent, n.draft_tokens)
+
+
+def _turn(n: Numbers) -> int | None:
+    """The first batch at which a round loses, by floors; None if none up to 1,024 does."""
+    return next((batch for batch in range(1, 1025) if _gain_at(n, batch) < 1), None)
+
+
+def _switch(n: Numbers) -> list[str]:
+    turn = _turn(n)
+    lines = [
+        f"At their floors, with {CACHED:,} cached positions each and {DRAFT_COST:.0%} of a plain step for a draft "
+        f"token, both assumed, tokens come {significant(_gain_at(n, n.night), 3)}× as fast at night and "
+        f"{significant(_gain_at(n, n.day), 3)}× at noon.",
+    ]
+    if turn is None:
+        return [*lines, "By floors no batch up to 1,024 loses. Rounds that are measured decide."]
+    if turn == 1:
+        return [*lines, "Even one sequence loses: don't switch it on with this draft."]
+    return [
+        *lines,
+        f"By floors it loses from {counted(turn, 'sequence')} on. Start with drafts below half of that, "
+        f"{format_count(max(1, turn // 2))}, because real checks cost more than their floors; then move the limit to "
+        "where measured tokens of a round outrun its measured time.",
+    ]
+
+
 policy = Problem(
     id="speculative_decoding/policy",
     title="When to speculate",
     level="design",
     step=BATCH,
-    printed={"night": 4, "day": 220, "percent": 68, "draft_tokens": 3},
+    printed={
+        "model": "llama-3.1-70b",
+        "chip": "h100-sxm",
+        "gpus": 8,
+        "night": 4,
+        "day": 220,
+        "percent": 68,
+        "draft_tokens": 3,
+    },
     choices={
+        "model": ("llama-3.1-70b", "llama-3.1-8b"),
+        "chip": ("a100-80gb-sxm", "h100-sxm"),
+        "gpus": (4, 8),
         "night": (2, 4, 8, 16),
         "day": (96, 220, 400),
         "percent": (45, 68, 80),
         "draft_tokens": (3, 5),
     },
     ask=lambda n: (
-        f"A chat service decodes {n.night} sequences at night and {n.day} at noon. A drafter with an acceptance of "
+        f"A chat service runs {geometry(n.model).name} in bf16 on {n.gpus} × {hardware.accelerator(n.chip).name} and "
+        f"decodes {n.night} sequences at night and {n.day} at noon. A drafter with an acceptance of "
         f"{n.percent}% at its first token is ready, and somebody wants it on with {n.draft_tokens} draft tokens. What "
         "do "
         "you measure, when do you switch it on, and what do you promise?"
@@ -228,6 +284,7 @@ policy = Problem(
         "Divides tokens of a round by plain steps of a round, for each batch, and finds the break-even.",
         f"Counts tokens in the step: {n.night * (n.draft_tokens + 1)} at night, "
         f"{format_count(n.day * (n.draft_tokens + 1))} at noon, against the chip's crossover.",
+        *_switch(n)[1:],
         "Turns drafts off, or shortens them, by batch size, and knows whether the engine can do that at run time.",
         "Budgets the drafter's weights and cache, one block less of every prefix hit for some drafters, and draft "
         "tokens in the step's budget.",
@@ -241,5 +298,6 @@ policy = Problem(
         + " tokens.",
         f"The step checks {n.night * (n.draft_tokens + 1)} tokens at night and "
         f"{format_count(n.day * (n.draft_tokens + 1))} at noon.",
+        *_switch(n),
     ],
 )
