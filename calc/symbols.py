@@ -122,7 +122,7 @@ SYMBOLS: dict[str, Symbol] = {
     "sharing_saving": Symbol("f_saved", "share of the cache saved by sharing", ""),
     "block": Symbol("j", "number of the physical block", ""),
     "offset": Symbol("o", "place in the block", ""),
-    "slot": Symbol("i", "place in the layer's pool", ""),
+    "slot": Symbol("i", "slot: place among all positions of the pool", ""),
     "base": Symbol("A_0", "first byte of the layer's keys or values", "byte"),
     "position_stride": Symbol("σ_T", "bytes from one position to the next", "byte"),
     "head": Symbol("h", "number of the head", ""),

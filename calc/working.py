@@ -356,3 +356,16 @@ def symbols_of(function: Callable) -> list[Symbol]:
     on_the_way = [s.targets[0].id for s in _body(function.formula)[1] if isinstance(s, ast.Assign)]
     names = [*function.units, *on_the_way, function.__name__]
     return [SYMBOLS[n] for n in dict.fromkeys(names) if n in SYMBOLS]
+
+
+def legend(*functions: Callable) -> str:
+    """What the symbols of formulas stand for, in plain text: for a page that has not introduced them.
+
+    Examples
+    --------
+    >>> from calc.queueing import little
+    >>> legend(little)
+    'Here λ is requests that arrive per second; W is mean time spent in it; L is mean number in what is looked at.'
+    """
+    symbols = {symbol.text: symbol for function in functions for symbol in symbols_of(function)}
+    return "Here " + "; ".join(f"{text} is {symbol.meaning}" for text, symbol in symbols.items()) + "."

@@ -8,7 +8,7 @@ from calc import kv_cache, queueing, scheduling
 from calc.practice._problem import Problem
 from calc.practice.continuous_batching._model import ARRIVALS, LIMITS, WAITING
 from calc.units import counted, format_count, format_seconds, significant
-from calc.working import working
+from calc.working import legend, working
 
 
 def _wait(n: Numbers) -> float:
@@ -38,6 +38,7 @@ burst = Problem(
     },
     hint="They go in waves. The first wave does not wait, the second waits one service time.",
     solution=lambda n: [
+        legend(scheduling.burst_wait),
         working(scheduling.burst_wait, requests=n.requests, places=n.places, service_s=n.service),
         f"On average they wait {format_seconds(_wait(n))}.",
     ],
@@ -71,6 +72,7 @@ overtime = Problem(
     hint="How many requests are in the queue when the test ends, and who waits how long?",
     solution=lambda n: [
         f"The queue grows by {n.offered - n.served} a second as long as the test runs, and the wait grows with it.",
+        legend(queueing.backlog_wait),
         working(
             queueing.backlog_wait,
             requests=n.offered * n.longer,

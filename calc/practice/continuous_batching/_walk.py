@@ -175,7 +175,7 @@ full_step = Problem(
     },
     hint="All of them get their token at the end of the same step.",
     solution=lambda n: [
-        working(scheduling.schedule_seconds, **_cost(n, 0, n.rows)),
+        f"{n.base_ms} ms + {n.rows} · {n.decode_us} µs = {format_seconds(_step_s(n, 0, n.rows))}.",
         f"Each of them waits {format_seconds(_step_s(n, 0, n.rows))}.",
     ],
 )

@@ -22,7 +22,7 @@ from calc.practice.kv_cache._model import (
     within_context,
 )
 from calc.units import format_bytes, significant
-from calc.working import Working, working
+from calc.working import Working, legend, working
 
 per_rank = Problem(
     id="kv_cache/per-rank",
@@ -109,7 +109,11 @@ latent = Problem(
         "counts one token": token,
     },
     hint="All heads read one latent, so there is nothing to split by head: every rank keeps all of it.",
-    solution=lambda n: [f"The latent is the same on each of the {n.ranks} ranks.", *sequence_working(n)],
+    solution=lambda n: [
+        f"The latent is the same on each of the {n.ranks} ranks.",
+        legend(kv.latent_bytes_per_position, kv.sequence_bytes),
+        *sequence_working(n),
+    ],
 )
 
 
@@ -196,7 +200,11 @@ window = Problem(
         "keeps one byte per element": lambda n: _resident(n) / 2 if n.element == "bf16" else None,
     },
     hint="Two sums: full layers keep every token, window layers only the last ones.",
-    solution=lambda n: [*_windows_working(n), f"{_sum_of_kinds(n)}."],
+    solution=lambda n: [
+        legend(kv.resident_positions, kv.sequence_bytes),
+        *_windows_working(n),
+        f"{_sum_of_kinds(n)}.",
+    ],
 )
 
 uniform_pages = Problem(

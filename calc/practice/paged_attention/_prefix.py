@@ -129,13 +129,13 @@ system_prompt = Problem(
 
 def _plan(n: Numbers) -> list[str]:
     each = token("llama-3.1-70b", 8, "bf16")
-    prefix = n.system // 16 * 16
-    large = _hit(n.system + n.history, 1056)
+    prefix = n.system // n.block_tokens * n.block_tokens
+    found = _hit(n.system + n.history, n.block_tokens)
     return [
         f"Puts what is common first: {format_count(n.system)} tokens of instructions, then the tenant's documents, "
         "then the history, then the question. A date or a user's name at the start makes every key differ.",
         f"Counts what a hit saves: {format_count(prefix)} of the first {format_count(n.system)} tokens in blocks of "
-        f"16, with {format_count(n.system - prefix)} at the end of the prefix computed again.",
+        f"{n.block_tokens}, with {format_count(n.system - prefix)} at the end of the prefix computed again.",
         f"Counts what it costs to keep: one copy of the instructions is {format_bytes(prefix * each)} on each rank; "
         f"the histories of {n.sessions} open sessions are {format_bytes(n.sessions * n.history * each)}.",
         f"Compares that with the pool of {n.gib} GiB: histories alone fill "
@@ -143,10 +143,11 @@ def _plan(n: Numbers) -> list[str]:
         "need. Beyond the pool, the least recently used go first.",
         "Salts the keys by tenant, so that nobody learns another's prompts by timing; accepts that common instructions "
         "are then stored once for each tenant.",
-        "Puts the adapter and the content of images into the key.",
-        f"Asks for the real block size: in blocks of 1,056, instructions and a history find {format_count(large)} of "
-        f"{format_count(n.system + n.history)} tokens, and a prompt shorter than a block finds none.",
-        "Subtracts a block from every hit if the drafter reads hidden states.",
+        f"Asks for the real block size: in blocks of {n.block_tokens}, instructions and a history find "
+        f"{format_count(found)} of {format_count(n.system + n.history)} tokens, and a prompt shorter than a block "
+        "finds none.",
+        "Asks what else the service may bring later: adapters and images go into the key, and a drafter that reads "
+        "hidden states costs every hit a block.",
         "Routes a session to the replica that has its blocks, or shares a tier below GPU memory.",
         "Measures hit tokens over prompt tokens, evictions, and the TTFT of hits apart from that of misses.",
     ]
@@ -156,7 +157,7 @@ def _plan_working(n: Numbers) -> list[str | Working]:
     each = token("llama-3.1-70b", 8, "bf16")
     return [
         "What instructions and a history find:",
-        working(paging.hit_positions, prompt=n.system + n.history, block_tokens=16, dropped_blocks=0),
+        working(paging.hit_positions, prompt=n.system + n.history, block_tokens=n.block_tokens, dropped_blocks=0),
         "What the open sessions hold on one rank:",
         working(kv_cache.sequence_bytes, bytes_per_position=each, positions=n.sessions * n.history),
     ]
@@ -167,17 +168,19 @@ cache_plan = Problem(
     title="A prefix cache for an assistant",
     level="design",
     step=MATCHING,
-    printed={"system": 3000, "history": 6000, "sessions": 150, "tenants": 5, "gib": 40},
+    printed={"system": 3000, "history": 6000, "sessions": 150, "tenants": 5, "gib": 40, "block_tokens": 16},
     choices={
         "system": (1000, 3000, 8000),
         "history": (2000, 6000, 12_000),
         "sessions": (50, 150, 400),
         "tenants": (2, 5, 20),
         "gib": (20, 40),
+        "block_tokens": (16, 64, 128),
     },
     ask=lambda n: (
-        f"An assistant on {name('llama-3.1-70b')}, 8 tensor-parallel ranks with {n.gib} GiB each for a cache in bf16, "
-        f"serves {n.tenants} tenants. Every request starts with {n.system:,} tokens of instructions. {n.sessions} "
+        f"An assistant on {name('llama-3.1-70b')}, 8 tensor-parallel ranks with {n.gib} GiB each for a cache in bf16 "
+        f"in blocks of {n.block_tokens} tokens, serves {n.tenants} tenants. Every request starts "
+        f"with {n.system:,} tokens of instructions. {n.sessions} "
         f"sessions are open, with {n.history:,} tokens of history each; a user writes every minute or so. TTFT is too "
         "high. Plan the prefix cache: the order of the prompt, the keys, what is kept, what you measure."
     ),
