@@ -76,6 +76,8 @@ ALTERED = Altered(
     sensible=kv_cache_requests(),
     impossible=(
         {"model_slug": "llama-9"},
+        {"model_slug": "deepseek-v4-flash"},
+        {"model_slug": "minimax-m3"},
         {"model_slug": "no/such/config.json"},
         {"element": "bf15"},
         {"prompt_tokens": 0},
