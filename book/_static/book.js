@@ -15,6 +15,13 @@ button.addEventListener("click", () => {
   try { localStorage.setItem("mode", root.dataset.mode); } catch { /* not kept */ }
 });
 
+// On a phone the contents lie over the page: they go when they have led somewhere, and when the focus goes on.
+const contents = document.getElementById("contents");
+contents.addEventListener("click", ({ target }) => { if (target.closest("a")) contents.hidePopover(); });
+contents.addEventListener("focusout", ({ relatedTarget: next }) => {
+  if (next && !contents.contains(next)) contents.hidePopover();
+});
+
 const boxes = new ResizeObserver((entries) => {
   // all are measured before one is changed, or the page would be laid out anew for each
   const measured = entries.map(({ target }) => [target, target.scrollWidth > target.clientWidth + 1]);
@@ -27,6 +34,27 @@ const boxes = new ResizeObserver((entries) => {
   }
 });
 for (const box of document.querySelectorAll(".scroll, div.math, .highlight pre")) boxes.observe(box);
+
+// The copy buttons of code lose the focus and say their outcome to the eye only.
+if (document.querySelector(".highlight")) {
+  const said = Object.assign(document.createElement("p"), { className: "unseen", role: "status" });
+  document.querySelector("main").append(said);
+  document.addEventListener("click", (event) => { // the icon that was clicked is gone by now
+    const copied = event.composedPath().find((element) => element.matches?.(".copybtn"));
+    if (!copied) return;
+    copied.focus({ preventScroll: true });
+    said.textContent = copied.dataset.tooltip;
+    setTimeout(() => { said.textContent = ""; }, 2000); // so that the next one is said too
+  });
+}
+
+// The search says what it found where the eye sees it: those who listen hear it too.
+const results = document.getElementById("search-results");
+if (results) {
+  Documentation.TRANSLATIONS["Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories."] =
+    "No page has all of these words. Check their spelling, or search for fewer.";
+  new MutationObserver(() => results.querySelector(".search-summary")?.setAttribute("role", "status")).observe(results, { childList: true });
+}
 
 // The report of a number: what the reader selected in the text last, and the step it stands in.
 const reporting = document.getElementById("report");
@@ -54,8 +82,8 @@ if (reporting) {
   });
   copy.hidden = false;
   copy.addEventListener("click", async () => {
-    text.select();
     const copied = await navigator.clipboard?.writeText(text.value).then(() => true, () => false);
+    if (!copied) text.select();
     reporting.querySelector("output").textContent = copied ? "Copied." : "Selected: copy it with the keyboard.";
   });
   issue?.addEventListener("click", () => {

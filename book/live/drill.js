@@ -254,7 +254,7 @@ function finish() {
     make("p", {}, `Of ${numbered.length} problems with a number: ${score}.${designs.join("")}${choices.timer ? ` Time: ${minutes(seconds)}.` : ""}`),
     make("h3", {}, "Read again"),
     again.length ? make("ul", {}, ...again.map((step) => make("li", {}, stepLink(step, true)))) : make("p", {}, "Nothing that was asked."),
-    make("h3", {}, "Problem by problem"), make("div", { className: "scroll" }, table(heads, rows)),
+    make("h3", {}, "Problem by problem"), make("div", { className: "scroll" }, table("Problem by problem", heads, rows)),
     make("p", { className: "buttons" },
       button("Another interview", () => begin({ ...choices, seed: another() }, teller(told))),
       button("Copy a link to this one", () => copy(choices, teller(told))),
@@ -270,16 +270,16 @@ function stepLink(step, whole) {
 }
 
 // A wide table as textbook/body.py marks it: a phone shows it in blocks.
-function table(heads, rows) {
+function table(name, heads, rows) {
   const row = (...cells) => role("row", make("tr", {}, ...cells));
   const cell = (content, i) => {
     const made = role("cell", make("td", {}, content));
     made.dataset.label = heads[i + 1];
     return made;
   };
-  return role("table", make("table", { className: "blocks" },
+  return role("table", make("table", { className: "blocks", ariaLabel: name },
     role("rowgroup", make("thead", {}, row(...heads.map((head) => role("columnheader", make("th", {}, head)))))),
-    role("rowgroup", make("tbody", {}, ...rows.map(([first, ...rest]) => row(role("rowheader", make("th", {}, first)), ...rest.map(cell)))))));
+    role("rowgroup", make("tbody", {}, ...rows.map(([first, ...rest]) => row(role("rowheader", make("th", { scope: "row" }, first)), ...rest.map(cell)))))));
 }
 
 function points({ ticks }) { return `${ticks.filter(Boolean).length} of ${ticks.length} points`; }

@@ -41,17 +41,19 @@ function bring(panel) {
   }
 
   function show(answer) {
+    clearTimeout(pause); // read out the result once the hand is still
     panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
     for (const field of form.elements) {
-      if (answer.inputs?.includes(field.name)) field.setAttribute("aria-invalid", "true"); else field.removeAttribute("aria-invalid");
+      for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", status.id]]) {
+        if (answer.inputs?.includes(field.name)) field.setAttribute(name, value); else field.removeAttribute(name);
+      }
     }
-    if (!answer.ok) return say(answer.error);
+    if (!answer.ok) { spoken.textContent = ""; return say(answer.error); }
     list.replaceChildren(...answer.rows.map(row));
     panel.querySelector(".panel-working").replaceChildren(...answer.working.map((line) => formula("p", line)));
     panel.querySelector(".panel-meaning").textContent = answer.meaning;
     panel.querySelector(".panel-leaves-out span:last-child").textContent = answer.leaves_out;
     say("Computed in this page for the values shown.");
-    clearTimeout(pause); // read out the result once the hand is still
     pause = setTimeout(() => { spoken.textContent = answer.rows.map(({ label, text }) => `${label}: ${text}`).join("; "); }, 700);
   }
 

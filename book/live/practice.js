@@ -21,6 +21,12 @@ export function equip(problem, { checked = () => {}, fresh = true } = {}) {
     make("label", { htmlFor: answer.id, textContent: "Your answer" }), answer,
     make("button", { type: "submit", textContent: "Check" }), verdict);
   problem.querySelector(".practice-ask").after(form);
+  const describe = () => { // the question is heard where its answer goes
+    const question = problem.querySelector(".practice-ask");
+    question.id = `${answer.id}-ask`;
+    answer.setAttribute("aria-describedby", question.id);
+  };
+  describe();
   const say = (text) => { verdict.textContent = text; };
 
   form.addEventListener("submit", (event) => {
@@ -42,6 +48,7 @@ export function equip(problem, { checked = () => {}, fresh = true } = {}) {
       const other = pose(posed);
       problem.dataset.seed = posed.seed;
       for (const part of [".practice-ask", ".practice-solution"]) problem.querySelector(part).replaceWith(other.querySelector(part));
+      describe();
       answer.value = "";
       say("Fresh numbers.");
       answer.focus();

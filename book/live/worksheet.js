@@ -114,7 +114,7 @@ function show(answer) {
   sheet.classList.remove("waiting");
   refuse(sheet, answer);
   for (const button of form.querySelectorAll("[data-copy], [data-export]")) button.disabled = !answer.ok;
-  if (!answer.ok) return say(answer.error);
+  if (!answer.ok) { sheet.querySelector("output").textContent = ""; return say(answer.error); }
   const focused = place(document.activeElement);
   const shown = answer.sections.flatMap(({ lines }) => lines.map(({ key }) => key)).join();
   if (shown === keys) change(answer); else renew(answer);
@@ -234,6 +234,7 @@ async function unpack(text) {
 
 form.querySelector("[data-copy]").addEventListener("click", async () => {
   clearTimeout(pause); // the address bar keeps the link that is given away
+  say(""); // so that a second link is announced too
   const { address, missing } = await link({ whole: true });
   history.replaceState(null, "", address);
   const left = missing.length ? " It leaves out the file, which is too long for an address: send that too." : "";

@@ -124,7 +124,7 @@ def test_every_symbol_that_a_formula_uses_stands_in_one_group(site):
     assert len(tables) == len(groups()) >= 5
     names = [name for group in groups().values() for name in group]
     assert len(names) == len(set(names))
-    meanings = [row.select_one("td").text for table in tables for row in table.select("tbody tr")]
+    meanings = [row.select_one("th").text for table in tables for row in table.select("tbody tr")]
     assert len(meanings) == len({(SYMBOLS[name].meaning, SYMBOLS[name].text, SYMBOLS[name].unit) for name in names})
 
 

@@ -45,9 +45,15 @@ GAP = re.compile(
     re.DOTALL,
 )
 
-TABLE = re.compile(r"<table\b.*?</table>", re.DOTALL)
+# a table, and what may name it: a heading, or the summary of a fold
+TABLE = re.compile(
+    r"<(?P<over>h[1-4])\b[^>]*>(?P<title>.*?)</(?P=over)>"
+    r'|<details id="[^"]*"><summary>(?P<fold>.*?)</summary>|<table\b.*?</table>',
+    re.DOTALL,
+)
 ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
 CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
+FIRST = re.compile(r"(<tr\b[^>]*>\s*)<td\b([^>]*>.*?)</td>", re.DOTALL)
 NUMBER = re.compile(r"[≈~]?\s?[+−-]?\d[\d,.]*(?:\s?[%×]|(?:\s[^\W\d_][\w/]*){0,2})?")
 NOTHING = {"", "–", "—", "none", "exact"}
 WIDE = 3  # columns: a table of more is set as blocks on a phone
@@ -57,7 +63,11 @@ def finish(app: Sphinx, body: str) -> str:
     """All of the touches, one after the other."""
     body = re.sub(r"<th\b[^>]*>(<p></p>)?</th>", "<td></td>", body)  # an empty header heads nothing
     body = body.replace('role="doc-biblioentry"', 'role="listitem"')
-    body = TABLE.sub(lambda match: f'<div class="scroll">{table(match[0])}</div>', body)
+    # a heading is found in the contents: the link that marks its address is for the mouse
+    body = re.sub(
+        r'(?<=<a class="headerlink")(?=[^>]* title="Link to this heading")', ' tabindex="-1" aria-hidden="true"', body
+    )
+    body = tables(body)
     body = WORKING.sub(lambda match: LINE.sub(lambda line: working(line[0]), match[0]), body)
     body = GAP.sub(lambda match: "\u00a0" if match[0] == " " else match[0], body)
     return sized(app, closed_cells(body))
@@ -68,12 +78,34 @@ def text(html: str) -> str:
     return " ".join(unescape(TAG.sub("", UNSEEN.sub("", html))).split())
 
 
+def tables(body: str) -> str:
+    """Let tables scroll; one without a caption is named by what it stands under."""
+    place, seen = "", Counter()
+
+    def touch(match: re.Match) -> str:
+        nonlocal place
+        if title := match["title"] or match["fold"]:
+            place = text(BESIDE_TITLE.sub("", title))
+            return match[0]
+        html = table(match[0])
+        if place and "<caption" not in html:
+            seen[place] += 1
+            number = f" ({seen[place]})" if seen[place] > 1 else ""
+            html = html.replace("<table", f'<table aria-label="{escape(place + number)}"', 1)
+        return f'<div class="scroll">{html}</div>'
+
+    return TABLE.sub(touch, body)
+
+
 def table(html: str) -> str:
-    """Set columns of numbers to the right; name each cell of a wide table, which a phone shows as blocks."""
+    """Head each row by its first cell and set columns of numbers to the right.
+
+    Each cell of a wide table is named by its column, as a phone shows the row as a block.
+    """
     rows = [CELL.findall(row) for row in ROW.findall(html)]
     heads = [text(cell[2]) for cell in rows[0]] if rows and "<thead" in html else []
     if not heads or any(len(row) != len(heads) for row in rows) or "colspan" in html:
-        return html
+        return FIRST.sub(lambda m: f'{m[1]}<th scope="row"{m[2]}</th>' if text(m[0]) else m[0], html)
     numbers = [i > 0 and numeric([text(row[i][2]) for row in rows[1:]]) for i in range(len(heads))]
     wide = len(heads) > WIDE
     head = iter([True])
@@ -83,12 +115,15 @@ def table(html: str) -> str:
 
         def cell(match: re.Match) -> str:
             i, (tag, given, content) = next(place), match.groups()
+            named = i == 0 and not in_head and tag == "td" and bool(text(content))
+            if named:
+                tag, given = "th", f'{given} scope="row"'
             if numbers[i]:
                 given = with_class(given, "number")
             if wide:
                 role = "columnheader" if in_head else "rowheader" if tag == "th" else "cell"
                 given += f' role="{role}"'
-                if role == "cell":
+                if named or role == "cell":
                     given += f' data-label="{escape(heads[i])}"'
             return f"<{tag}{given}>{content}</{tag}>"
 

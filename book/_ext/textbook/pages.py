@@ -29,9 +29,10 @@ from sphinxcontrib import katex
 
 from calc.symbols import SYMBOLS
 from textbook import cards, terms
-from textbook.body import finish
+from textbook.body import TAG, finish
 
 DESCRIPTION = 200  # characters
+UPRIGHT = re.compile(r'(?:<mi mathvariant="normal">[A-Za-z]</mi>){2,}')
 
 # folder of the site's _static ← files, relative to the repository root
 STAGED = (
@@ -103,7 +104,12 @@ _ask_katex = katex.render_latex
 
 @cache
 def _formula(latex: str, display: bool) -> str:
-    return _ask_katex(latex, {"displayMode": display})
+    return words(_ask_katex(latex, {"displayMode": display}))
+
+
+def words(mathml: str) -> str:
+    """Join upright letters that follow one another: a unit or a name is heard as a word, not letter by letter."""
+    return UPRIGHT.sub(lambda run: f"<mi>{TAG.sub('', run[0])}</mi>", mathml)
 
 
 def _render_latex(latex: str, options: dict | None = None) -> str:
