@@ -490,7 +490,7 @@ SYMBOLS: dict[str, Symbol] = {
     "prompt_s": Symbol("t_prompt", "time to compute a prompt", "second"),
     "layer_s": Symbol("t_layer", "time to move one layer", "second"),
     "behind_s": Symbol("t_behind", "transfer that is left when the last layer is computed", "second"),
-    "exposed_s": Symbol("t_exp", "time from the computed prompt until its cache is in place", "second"),
+    "exposed_s": Symbol("t_hand", "time from the computed prompt until its cache is in place", "second"),
     "exposed_seconds": Symbol("t_exp", "transfer that the prompt's computation does not hide", "second"),
     "decode_wait_s": Symbol("t_join", "time until a decode step takes the request in", "second"),
     "out_s": Symbol("t_out", "time to turn a token into text and send it", "second"),

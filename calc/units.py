@@ -46,6 +46,7 @@ def _unit_table() -> dict[str, Unit]:
         "layer",
         "head",
         "request",
+        "prompt",
         "sequence",
         "step",
         "expert",
@@ -167,7 +168,7 @@ def lookup(symbol: str) -> Unit:
     folded = _FOLDED.get(symbol.casefold())
     if folded is None:
         known = "B, KiB, MiB, GiB, kB, MB, GB, bit, s, ms, tokens, FLOP, FLOP/s or %"
-        raise UnitError(f"unknown unit {symbol[:20]!r}: use {known}")
+        raise UnitError(f"unknown unit {symbol[:40]!r}: use {known}")
     return UNITS[folded]
 
 

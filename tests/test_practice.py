@@ -24,7 +24,7 @@ from calc.parameters import count
 from calc.practice import Problem, Question, check
 from calc.practice._reading import read
 from calc.sources import load_json
-from calc.units import UnitError, format_bytes
+from calc.units import UNITS, UnitError, format_bytes
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(120)
@@ -278,6 +278,48 @@ def test_solution_ends_in_the_answer(id):
         assert any(number in line for line in question.solution().text[-2:]), (shown, question.solution().text)
 
 
+def asked_in(question: Question) -> str:
+    """The unit that the question names after "How many", or the problem's own."""
+    words = re.search(r"[Hh]ow many ((?:\w+ ){0,3}?\w+s\b)(?: (a second)\b)?", question.text)
+    noun = words[1].split()[-1] if words else ""
+    if not words or noun not in UNITS or UNITS[noun].dimension:
+        return question.problem.unit
+    return f"{noun} {words[2]}" if words[2] else noun
+
+
+@pytest.mark.parametrize("id", NUMERIC)
+def test_the_value_that_the_solution_prints_is_right_with_its_unit_and_with_the_one_asked_for(id):
+    known = "|".join(sorted(map(re.escape, filter(None, UNITS)), key=len, reverse=True))
+    for seed in range(12):
+        question = Question(PROBLEMS[id], seed)
+        shown = question.check(exact_text(question)).message.removeprefix("Right: ").rstrip(".")
+        number = shown.split()[0].rstrip("×")
+        after = rf"(?<![\d.,]){re.escape(number)}(?:,\d\d\d)*((?:\s?(?:{known})(?![\w/]))?(?: (?:a|per) [\w-]+)?)"
+        results = (re.split(r"[=≈] ", line)[-1] for line in reversed(question.solution().text))  # not what is put in
+        units = set(next(filter(None, (re.findall(after, result) for result in results)), [])) - {""}
+        bare = question.problem.unit not in {"B", "s", "B/s", "x"}  # a count needs no unit, and takes the one asked for
+        for text in {shown, *(number + unit for unit in units), *([f"{number} {asked_in(question)}"] if bare else [])}:
+            assert question.check(re.sub(r" \(.*", "", text)).right, (seed, text, question.check(text))
+
+
+def test_a_rate_is_read_in_any_unit_of_a_rate():
+    question = practice.problem("disaggregation/effective")
+    for text in ("4.17 GB/s", "4,167 MB/s", "3.881 GiB/s", "33.33 Gbit/s", "4.167 GB per second", "4.167 GB a second"):
+        assert question.check(text).right, (text, question.check(text))
+    for text in ("25 GB/s", "200 Gbit/s"):
+        assert question.check(text).mistake == "takes the wire alone"
+    assert question.check("5 GB/s").mistake.startswith("takes posting alone")
+    for text in ("4.167", "4.167 GB", "4.167 requests/s"):
+        assert question.check(text).kind == "unit" and "GB/s" in question.check(text).message
+    for id, text in {
+        "disaggregation/full-link": "15.89/s",
+        "engine_selection/worth-the-upkeep": "5,708 tokens per second",
+        "engine_selection/requests-for-proof": "313 prompts",
+        "disaggregation/counted": "585 requests per GPU-hour",
+    }.items():
+        assert practice.problem(id).check(text).right, (id, practice.problem(id).check(text))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_plan_of_the_chat_service_fits_and_one_more_would_not(seed):
     question = practice.problem("kv_cache/chat-service", seed)
@@ -341,6 +383,9 @@ def test_right_answer_is_right_however_written(id):
             assert question.check(f"{target:.6g}").kind == "unit"
         elif question.problem.unit == "x":
             texts += [f"{target:.3g}", f"{target:.3g}×", f"{100 * target:.4g}%", f"{target:.4g} times"]
+        elif question.problem.unit == "B/s":
+            texts += [f"{target / 1e9:.6g} GB/s", f"{8 * target / 1e9:.6g} Gbit per second"]
+            assert question.check(f"{target:.6g}").kind == "unit"
         else:
             texts += [f"{target}", f"{target:,}", f"= {target} {question.problem.unit}."]
         for text in texts:

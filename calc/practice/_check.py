@@ -17,6 +17,7 @@ from calc.units import (
     counted,
     format_bytes,
     format_count,
+    format_decimal,
     format_percent,
     format_seconds,
     lookup,
@@ -29,7 +30,7 @@ COARSE = 0.05  # what rounding to two digits can cost
 
 # One symbol for each size, the first in the table: what a reader may have meant by the number.
 _SIZES = {u.factor: symbol for symbol, u in reversed(UNITS.items()) if u.dimension == "byte"}
-_SAME_COUNT = {"token": "position", "position": "token"}
+_SAME_COUNT = {"token": "position", "position": "token", "prompt": "request", "request": "prompt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +146,11 @@ class _Attempt:
         """The right answer as the book writes it."""
         if self.problem.unit == "B":
             return format_bytes(self.target)
+        if self.problem.unit == "B/s":
+            return format_decimal(self.target, "B/s")
         if self.problem.unit == "x":
-            return f"{significant(self.target)}×"
+            percent = f" ({format_percent(self.target, 4)})"  # a share, as the question calls it
+            return f"{significant(self.target)}{percent if self.target < 1 else '×'}"
         if self.problem.unit == "s":
             return format_seconds(self.target)
         if "/" in self.problem.unit:
@@ -190,6 +194,13 @@ def _unit_trouble(a: _Attempt) -> Verdict | None:
             return None
         what = "The question asks for a time" if given else f"{significant(a.written.number, 12)} of what? Add a unit"
         return Verdict(False, "unit", f"{what}: ms or s.")
+    if unit == "B/s":
+        if a.unit.dimension == "byte/second":
+            return None
+        what = "The question asks for a rate: use" if given else f"{significant(a.written.number, 12)} of what? Add"
+        return Verdict(False, "unit", f"{what} a unit: MB/s, GB/s or Gbit/s.")
+    if unit.endswith("s/s") and (a.unit.dimension == "1/second" or given == unit.removesuffix("s/s")):
+        return None
     noun = unit.removesuffix("s").casefold()
     if given in ({"", "x", "×", "%"} if unit == "x" else {"", noun, _SAME_COUNT.get(noun)}):
         return None

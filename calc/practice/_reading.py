@@ -17,6 +17,7 @@ _TIMES_FIRST = re.compile(r"^[x×]\s*(?=[\d.])(.+)$", re.IGNORECASE)
 _KIND_OF_HEAD = re.compile(r"\b(?:KV|query)\s+(?=heads?$)", re.IGNORECASE)
 _PAGES = re.compile(r"\bpages?$", re.IGNORECASE)
 _SPELLED_OUT = re.compile(r"\b(kilo|mega|giga|tera|kibi|mebi|gibi|tebi)(byte|bit)s?$", re.IGNORECASE)
+_EACH_SECOND = re.compile(r"\s*(?:/|\b(?:per|an?|each)\b)\s*(?:s|sec|second)$", re.IGNORECASE)
 _SECONDS = re.compile(r"(?<![A-Za-z])(milli|micro)?(?:secs?|seconds?)$", re.IGNORECASE)
 _NOT_FINITE = re.compile(r"\bnan\b|\binf|∞", re.IGNORECASE)
 _FORMULA = re.compile(r"\d\s*(?:[*×·+^/]|\*\*)\s*\d")
@@ -56,7 +57,8 @@ def read(text: str, per: Sequence[str] = ()) -> Amount:
     clean = _TIMES_FIRST.sub(r"\1 x", _TIMES.sub(" x", clean))
     clean = _PAGES.sub("blocks", _KIND_OF_HEAD.sub("", clean))
     for word in per:
-        clean = re.sub(rf"\s*(?:/|\bper\b)\s*{word}$", "", clean, flags=re.IGNORECASE)
+        clean = re.sub(rf"\s*(?:/|\b(?:per|an?|each)\b)\s*{word}$", "", clean, flags=re.IGNORECASE)
+    clean = _EACH_SECOND.sub("/s", clean)
     clean = _SPELLED_OUT.sub(_symbol, clean)
     clean = _SECONDS.sub(lambda words: {"milli": "ms", "micro": "µs"}.get((words[1] or "").casefold(), "s"), clean)
     if _NOT_FINITE.search(clean):

@@ -135,6 +135,9 @@ scale_up = Problem(
         f"{geometry(n.model).name}: {format_bytes(weights(n.model))}, which is "
         f"{format_seconds(weights(n.model) / (n.network * GB))} at {n.network} GB/s: "
         f"{format_percent(weights(n.model) / (n.network * GB) / n.goal, 2)} of the {n.goal} s.",
+        "So object storage alone makes the promise impossible: keep the weights nearer, or promise less."
+        if weights(n.model) / (n.network * GB) > n.goal
+        else "So object storage alone does not rule the promise out; the other phases have what is left.",
         "To bring the weights beside the set-up, fetch them before the engine asks: then they count only if they take "
         "longer than set-up, compilation and graphs together.",
         "What is made anew and need not be: the image on the node, compiled code on a shared disk, the weights on the "

@@ -14,7 +14,7 @@ from calc.units import counted, format_percent, format_seconds, significant
 EFFICIENCY = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "overlap": 0.93}  # assumed, as in the chapter
 MEMORY = {"memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
 RANKS = 4
-BATCH = 64
+LARGEST = 512  # sequences in a step
 WIRE = 0.8  # of a link's speed, with large pieces
 DESCRIPTOR_US = 2.4
 
@@ -25,15 +25,18 @@ def _solution(n: Numbers) -> list[str]:
     one = d.worker(model, chip, ranks=RANKS, prompts=prompts, **EFFICIENCY, **MEMORY)
     way = d.Handoff(wire_rate=WIRE * n.gbit * 1e9 / 8, descriptor_s=DESCRIPTOR_US / 1e6, control_s=0.05)
     prompt_s = one.prompt_s(n.prompt)
-    step_s = one.decode_s(BATCH, BATCH * (n.prompt + n.output / 2))
-    decode_s = n.output * step_s / BATCH
+    held = n.prompt + n.output / 2  # positions of a sequence half way through
+    sizes = range(1, LARGEST + 1)
+    batch = max((b for b in sizes if one.decode_s(b, b * held) <= n.pace / 1000), default=1)
+    step_s = one.decode_s(batch, batch * held)
+    decode_s = n.output * step_s / batch
     ratio = d.prefill_per_decode(prompt_s=prompt_s, decode_s=decode_s)
     moved = way.exposed_s(one, n.prompt)
     load = queueing.offered_load(arrival_rate=n.rate, service_s=prompt_s + decode_s)
     return [
         f"On {RANKS} × {chip.name} at {format_percent(EFFICIENCY['prefill_efficiency'], 4)} of the floor's rate, "
-        f"assumed, a prompt takes {format_seconds(float(f'{prompt_s:.3g}'))}. A step of {BATCH} sequences takes "
-        f"{format_seconds(float(f'{step_s:.3g}'))}.",
+        f"assumed, a prompt takes {format_seconds(float(f'{prompt_s:.3g}'))}. As many sequences as the pace allows are "
+        f"{batch}, in a step of {format_seconds(float(f'{step_s:.3g}'))}, if the cache has room for them.",
         f"Balanced are {significant(ratio, 2)} prefill workers for each that decodes. Before anybody waits, the load "
         f"is {significant(load, 3)} workers.",
         f"A handoff moves the cache in {format_seconds(float(f'{moved:.3g}'))} in "
@@ -41,6 +44,8 @@ def _solution(n: Numbers) -> list[str]:
         f"{format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}.",
         "Both designs then go through the simulator with real lengths: the pool with its best budget, the split with "
         "its best ratio, counted by requests inside both limits.",
+        "Say yes if the share that your engine's step hides is below the one where the two cross, and the 95% interval "
+        "of the difference lies above zero at your load. Otherwise keep the pool.",
     ]
 
 

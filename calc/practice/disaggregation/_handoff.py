@@ -8,14 +8,10 @@ from calc import disaggregation as d
 from calc import kv_cache, models
 from calc.practice._problem import Problem
 from calc.practice.disaggregation._model import FIRST, HANDOFF, OVERLAP
-from calc.units import format_bytes, format_count, format_decimal, format_seconds
+from calc.units import format_bytes, format_decimal, format_seconds
 from calc.working import working
 
 GBIT = 1e9 / 8
-
-
-def _in_full(rate: float) -> str:
-    return f"{format_count(float(f'{rate:.4g}'))} B/s"
 
 
 def _blocks(n: Numbers) -> int:
@@ -42,9 +38,9 @@ pieces = Problem(
         "block": (16, 32, 64),
     },
     ask=lambda n: (
-        f"{models.load(n.model).name} keeps keys and values in two tensors of each layer, in blocks of {n.block} "
-        f"tokens. No two blocks of a {n.prompt:,}-token prompt lie side by side. How many descriptors does one GPU "
-        "post to hand it over?"
+        f"{models.load(n.model).name} keeps keys and values in two tensors of each of its {_layers(n)} layers, in "
+        f"blocks of {n.block} tokens. No two blocks of a {n.prompt:,}-token prompt lie side by side. How many "
+        "descriptors does one GPU post to hand it over?"
     ),
     unit="descriptors",
     exact=True,
@@ -125,7 +121,8 @@ effective = Problem(
         working(d.transfer_seconds, cache_bytes=n.mb * 1e6, wire_rate=n.gbit * GBIT, descriptors=n.pieces,
                 descriptor_s=n.us / 1e6),
         working(d.effective_rate, cache_bytes=n.mb * 1e6, transfer_s=_move(n)),
-        f"That is {_in_full(_effective(n))}; the wire alone would give {format_decimal(n.gbit * GBIT, 'B/s')}.",
+        f"That is {format_decimal(_effective(n), 'B/s')}; the wire alone would give "
+        f"{format_decimal(n.gbit * GBIT, 'B/s')}.",
     ],
 )  # fmt: skip
 
@@ -209,8 +206,12 @@ first_token = Problem(
 )  # fmt: skip
 
 
+def _heads(n: Numbers) -> models.FullAttention:
+    return models.load(n.model).kinds()[0][0]
+
+
 def _cache(n: Numbers) -> float:
-    layers, heads = _layers(n), models.load(n.model).kinds()[0][0]
+    layers, heads = _layers(n), _heads(n)
     per = kv_cache.bytes_per_position(layers=layers, kv_heads=heads.kv_heads, head_dim=heads.key_dim, element_bytes=2)
     return kv_cache.sequence_bytes(bytes_per_position=per, positions=n.prompt)
 
@@ -227,7 +228,8 @@ full_link = Problem(
         "gbit": (25, 100, 200),
     },
     ask=lambda n: (
-        f"A prefill worker with {models.load(n.model).name} in 16 bits hands over prompts of {n.prompt:,} tokens "
+        f"{models.load(n.model).name} has {_layers(n)} layers with {_heads(n).kv_heads} KV heads of "
+        f"{_heads(n).key_dim}. A prefill worker with it in 16 bits hands over prompts of {n.prompt:,} tokens "
         f"through one link of {n.gbit} Gbit/s. How many requests a second fill it, if it reaches its nominal speed?"
     ),
     unit="requests/s",
@@ -283,6 +285,6 @@ break_even = Problem(
     solution=lambda n: [
         working(d.break_even_rate, cache_bytes=n.mb * 1e6, compute_rate=n.gpus * n.tflops * 1e12 * n.percent / 100,
                 prompt_flop=n.pflop * 1e15),
-        f"That is {_in_full(_even(n))}.",
+        f"That is {format_decimal(_even(n), 'B/s')}.",
     ],
 )  # fmt: skip

@@ -133,6 +133,7 @@ counted = Problem(
         f"{n.split}% in a split one. How many qualified requests does the split bring more, for each GPU and hour?"
     ),
     unit="requests",
+    per=("GPU-hour", "GPU hour", "GPU and hour", "hour and GPU"),
     answer=lambda n: _hourly(n, n.split) - _hourly(n, n.pool),
     mistakes={
         "gives all of the split's": lambda n: _hourly(n, n.split),
@@ -143,7 +144,7 @@ counted = Problem(
     solution=lambda n: [
         working(d.qualified_per_gpu_hour, arrival_rate=n.rate, qualified_share=n.split / 100, gpus=n.gpus, hour_s=3600),
         working(d.qualified_per_gpu_hour, arrival_rate=n.rate, qualified_share=n.pool / 100, gpus=n.gpus, hour_s=3600),
-        f"The difference is {format_count(_hourly(n, n.split) - _hourly(n, n.pool))}.",
+        f"The difference is {format_count(_hourly(n, n.split) - _hourly(n, n.pool))} requests per GPU-hour.",
     ],
 )
 

@@ -60,8 +60,8 @@ agreement_in_all = Problem(
     title="All of them agreed",
     level=2,
     step=PROOF,
-    printed={"samples": 80, "percent": 95},
-    choices={"samples": (20, 25, 40, 50, 60, 120, 150, 200), "percent": (90, 95, 99)},
+    printed={"samples": 60, "percent": 95},
+    choices={"samples": (20, 25, 40, 50, 80, 120, 150, 200), "percent": (90, 95, 99)},
     possible=lambda n: not (n.percent == 95 and n.samples > 150),
     ask=lambda n: (
         f"Two engines gave equal answers to all of {n.samples} independent prompts. With a confidence of {n.percent}%, "
@@ -72,11 +72,12 @@ agreement_in_all = Problem(
     mistakes={
         "takes one over the number of prompts": lambda n: 1 / n.samples,
         "takes what the confidence leaves": lambda n: 1 - n.percent / 100,
+        "stops at the rule of three": lambda n: rule_of_three(samples=n.samples) if n.percent == 95 else None,
         "forgets the root": lambda n: 1 - (1 - n.percent / 100) / n.samples,
     },
     hint="If a share p differs, all prompts agree with a probability of 1 − p to the power of their number.",
     solution=lambda n: [
-        f"In the head, for 95%: {significant(rule_of_three(samples=n.samples))}.",
+        f"In the head, for 95%: 3 / {n.samples} = {significant(rule_of_three(samples=n.samples))}, a little more.",
         working(agreement_bound, samples=n.samples, confidence=n.percent / 100),
     ],
 )
@@ -93,7 +94,7 @@ requests_for_proof = Problem(
         f"{n.confidence}%. You expect to see {n.different} different in the sample. How many independent prompts must "
         "the sample have?"
     ),
-    unit="requests",
+    unit="prompts",
     exact=True,
     answer=lambda n: requests_to_prove(n.percent, n.different, confidence=n.confidence / 100),
     mistakes={
@@ -105,7 +106,7 @@ requests_for_proof = Problem(
     solution=lambda n: [
         "The smallest sample in which so few differences, or fewer, have a probability of at most "
         f"{significant(1 - n.confidence / 100)} when {significant(100 - n.percent)}% of the prompts differ.",
-        f"That is {requests_to_prove(n.percent, n.different, confidence=n.confidence / 100):,} requests.",
+        f"That is {requests_to_prove(n.percent, n.different, confidence=n.confidence / 100):,} prompts.",
     ],
 )
 

@@ -152,7 +152,7 @@ worth_the_upkeep = Problem(
         f"more to keep running. From how many good tokens a second on, averaged over a month of {MONTH_HOURS} hours, "
         "is A worth it?"
     ),
-    unit="tokens",
+    unit="tokens/s",
     answer=_worth,
     mistakes={
         "takes the cost instead of what is saved": lambda n: n.upkeep * 1e6 / (HOUR * MONTH_HOURS * n.cheap),
@@ -164,7 +164,7 @@ worth_the_upkeep = Problem(
     solution=lambda n: [
         f"Saved with each token: ({n.dear:g} − {n.cheap:g}) / 1,000,000 = {(n.dear - n.cheap) / 1e6:.3g}.",
         working(break_even_demand, upkeep_gap=n.upkeep, month_hours=MONTH_HOURS, saved_token=(n.dear - n.cheap) / 1e6),
-        f"So from {significant(_worth(n))} tokens a second on.",
+        f"So from {significant(_worth(n))} tokens/s on.",
     ],
 )
 

@@ -68,8 +68,9 @@ broken_run = Problem(
     possible=lambda n: n.took > 5 * _expected(n),
     ask=lambda n: (
         f"A benchmark sends {n.prompts} prompts of {n.prompt:,} tokens to a dense model of {n.billions} billion "
-        f"parameters on {n.gpus} GPU{'' if n.gpus == 1 else 's'} of {n.tflops} TFLOP/s each, and takes {n.took:,} s. "
-        f"With {n.percent}% of the peak, and attention left out, how many times as long as the prefill needs is that?"
+        f"parameters on {n.gpus} GPU{'' if n.gpus == 1 else 's'} of {n.tflops} TFLOP/s"
+        f"{'' if n.gpus == 1 else ' each'}, and takes {n.took:,} s. With {n.percent}% of the peak, and attention left "
+        "out, how many times as long as the prefill needs is that?"
     ),
     unit="x",
     answer=lambda n: n.took / _expected(n),

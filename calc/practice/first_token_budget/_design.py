@@ -13,6 +13,7 @@ from calc.units import counted, format_percent, format_seconds, significant
 
 EFFICIENCY = 0.5  # assumed
 RANKS = 4
+NODE = 8  # GPUs
 
 
 def _times(n: Numbers, hit: float) -> tuple[float, ...]:
@@ -36,11 +37,14 @@ def _solution(n: Numbers) -> list[str]:
     if needed is None:
         enough = f"Even an idle replica of {RANKS} is late too often: take more GPUs for each."
     else:
+        half = q.fewest_replicas(arrival_rate=n.rate / 2, limit_s=n.limit / 1000, target_share=0.95, **parts)
         busy = q.utilization(arrival_rate=n.rate, service_s=mean, servers=needed)
         enough = (
             f"By the formula {counted(needed, 'replica')} of {RANKS} × {chip} keep 95% inside the limit, busy "
             f"{format_percent(busy)} of the time with prompts. Hold that against a simulation with "
-            "decoding beside it."
+            "decoding beside it. One more stands in for a lost one: "
+            f"{counted(-(-RANKS * (needed + 1) // NODE), 'node')} of {NODE} GPUs. Most of the day, at half "
+            f"the rate, {counted(half, 'replica')} will do, so the rest can serve other work."
         )
     return [
         f"With lengths like a public trace's and {format_percent(EFFICIENCY, 4)} of the floor's rate, assumed, the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from types import SimpleNamespace as Numbers
 
 from calc import queueing as q
@@ -106,10 +107,11 @@ fits = Problem(
         "hit": (20, 40, 60, 75),
     },
     ask=lambda n: (
-        f"The first token must come within {n.limit} ms. {n.fixed} ms are spent outside of prefill, which computes "
+        f"The first token must come within {n.limit:,} ms. {n.fixed} ms are spent outside of prefill, which computes "
         f"{n.rate:,} tokens a second. {n.hit}% of each prompt are found in the prefix cache. How long may a prompt be "
         "when nobody waits?"
     ),
+    possible=lambda n: float(f"{_fits(n):.4g}") <= _fits(n) + 1e-6,  # written in four digits it keeps the limit
     unit="tokens",
     answer=_fits,
     mistakes={
@@ -120,7 +122,7 @@ fits = Problem(
     },
     hint="First the time that is left, then the tokens that are computed in it, then the prompt they belong to.",
     solution=lambda n: [
-        f"{n.limit - n.fixed} ms are left, enough for {significant(_fits(n, hit_share=0))} computed tokens.",
+        f"{n.limit - n.fixed:,} ms are left, enough for {significant(_fits(n, hit_share=0))} computed tokens.",
         working(q.prompt_that_fits, limit_s=n.limit / 1000, fixed_s=n.fixed / 1000, prefill_rate=n.rate,
                 hit_share=n.hit / 100),
         _fits_in_words(n),
@@ -129,7 +131,8 @@ fits = Problem(
 
 
 def _fits_in_words(n: Numbers) -> str:
-    rounded, closer = significant(_fits(n), 4), f"{_fits(n):,.6g}"
+    whole = floor(_fits(n) + 1e-6)
+    rounded, closer = significant(_fits(n), 4), f"{whole:,}"
     return f"The prompt may have {rounded} tokens" + ("." if rounded == closer else f", or more closely {closer}.")
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import queueing as q
 from calc.practice._problem import Problem
-from calc.practice.first_token_budget._model import SMALLEST, WAIT
+from calc.practice.first_token_budget._model import WAIT
 from calc.units import counted, format_percent, format_seconds, significant
 from calc.working import working
 
@@ -209,7 +209,7 @@ pooled = Problem(
     id="first_token_budget/pooled",
     title="One line or two",
     level=3,
-    step=SMALLEST,
+    step=WAIT,
     printed={"percent": 65, "busy": 80},
     choices={"percent": (40, 50, 65, 70, 80, 85, 90), "busy": (80, 200)},
     ask=lambda n: (

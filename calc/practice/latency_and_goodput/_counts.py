@@ -44,7 +44,7 @@ attained = Problem(
 
 # TTFT in ms, TPOT in ms or None for a one-token answer, and whether it failed
 _LOGS = (
-    ((310, 41), (520, 28), (280, 63), (190, None), (240, 35, "failed"), (260, 44), (610, 72)),
+    ((310, 41), (520, 28), (280, 63), (190, None), (240, 35, "failed"), (260, 74), (390, 72), (610, 44)),
     ((220, 38), (390, 47), (405, 30), (150, 55), (330, None), (180, 20, "failed"), (290, 33)),
     ((700, 25), (120, 90), (140, 45, "failed"), (380, 49), (480, None), (310, 12), (360, 58)),
     ((90, 22), (95, 24, "failed"), (450, 31), (470, 80), (210, 51), (240, None), (330, 48)),
@@ -77,8 +77,8 @@ good_ones = Problem(
     choices={"log": _LOGS, "limits": _LIMITS},
     possible=lambda n: _kept(n) > 1,
     ask=lambda n: (
-        f"Limits: {n.limits[0]} ms to the first token, {n.limits[1]} ms per output token. Seven requests, TTFT and "
-        f"TPOT: {_told(n.log)}. How many are good?"
+        f"Limits: {n.limits[0]} ms to the first token, {n.limits[1]} ms per output token. TTFT and TPOT "
+        f"of {len(n.log)} requests: {_told(n.log)}. How many are good?"
     ),
     unit="requests",
     exact=True,

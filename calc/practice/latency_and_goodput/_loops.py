@@ -116,6 +116,7 @@ frozen = Problem(
         f"once stands still for {n.frozen} s. How many requests are answered later than usual, if the client sends "
         "each when it is due?"
     ),
+    possible=lambda n: abs(_frozen(n) - round(_frozen(n))) < 1e-6,  # requests come whole
     unit="requests",
     answer=_frozen,
     mistakes={

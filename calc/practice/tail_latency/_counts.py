@@ -10,18 +10,20 @@ from calc.practice._problem import Problem
 from calc.practice.tail_latency._model import CHANCE, COHORT, EXPORTS
 from calc.units import counted, significant
 
+LIMIT = 1.0  # seconds to the first token
+
 elsewhere = Problem(
     id="tail_latency/elsewhere",
     title="What three histograms prove",
     level=3,
     step=EXPORTS,
-    printed={"late": 26, "queued": 4, "prefilled": 9, "bound": 0.5},
-    choices={"late": (19, 26, 40), "queued": (2, 4, 7), "prefilled": (3, 5, 9), "bound": (0.3, 0.5)},
+    printed={"late": 26, "queued": 4, "prefilled": 9, "bound": 0.3},
+    choices={"late": (19, 26, 40), "queued": (2, 4, 7), "prefilled": (3, 5, 9), "bound": (0.2, 0.3, 0.4)},
     ask=lambda n: (
-        f"All requests have finished. On a page of metrics {n.late} took more than {2 * n.bound:g} s to the first "
+        f"All requests have finished. On a page of metrics {n.late} took more than {LIMIT:g} s to the first "
         f"token. {n.queued} were longer than {n.bound:g} s in the queue, {n.prefilled} longer than {n.bound:g} s in "
-        "prefill. The page does not say which. Of how many of the slow ones is it certain that neither queue nor "
-        "prefill explains them?"
+        "prefill. The page does not say which. Of how many of the slow ones is it certain that they spent "
+        f"more than {LIMIT - 2 * n.bound:.2g} s where neither looks?"
     ),
     unit="requests",
     exact=True,
@@ -34,7 +36,8 @@ elsewhere = Problem(
     },
     hint="In the worst case every long wait and every long prefill belongs to another slow request.",
     solution=lambda n: [
-        f"A request with at most {n.bound:g} s in each has at most {2 * n.bound:g} s in both.",
+        f"A request with at most {n.bound:g} s in each has at most {2 * n.bound:g} s in both, so one of more than "
+        f"{LIMIT:g} s spent over {LIMIT - 2 * n.bound:.2g} s elsewhere.",
         f"At most {counted(n.queued + n.prefilled, 'slow request')} can have a longer part: "
         f"{n.late} − {n.queued} − {n.prefilled} = {n.late - n.queued - n.prefilled} remain.",
     ],

@@ -185,7 +185,7 @@ turn = Problem(
     id="tail_latency/turn",
     title="All places taken",
     level=3,
-    step=TAIL,
+    step=BLOCKED,
     printed={"early": 3.5, "late": 47.5, "clients": 24, "places": 4, "rate": 96},
     choices={
         "early": (1.5, 3.5),
