@@ -137,6 +137,7 @@ SYMBOLS: dict[str, Symbol] = {
     "first_token_s": Symbol("t_first", "when the first token arrived", "second"),
     "last_token_s": Symbol("t_last", "when the last token arrived", "second"),
     "output_tokens": Symbol("N", "output tokens of the answer", ""),
+    "first_tokens": Symbol("n_first", "tokens of its first message", ""),
     "ttft_s": Symbol("TTFT", "time to first token", "second"),
     "tpot_s": Symbol("TPOT", "time per output token after the first", "second"),
     "e2e_s": Symbol("E2E", "end-to-end latency", "second"),

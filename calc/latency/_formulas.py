@@ -36,8 +36,8 @@ def time_to_first_token(*, first_token_s, sent_s):
     return time_to_first_token
 
 
-@dimensions("second", last_token_s="second", first_token_s="second", output_tokens=">0")
-def time_per_output_token(*, last_token_s, first_token_s, output_tokens):
+@dimensions("second", last_token_s="second", first_token_s="second", output_tokens=">0", first_tokens=">0")
+def time_per_output_token(*, last_token_s, first_token_s, output_tokens, first_tokens=1):
     """Time per output token (TPOT): the mean time of a token after the first.
 
     Parameters
@@ -45,8 +45,9 @@ def time_per_output_token(*, last_token_s, first_token_s, output_tokens):
     last_token_s, first_token_s : float
         Arrival of the last and of the first message that carries a token, seconds.
     output_tokens : float
-        Tokens of the answer, more than one, hidden reasoning included. Those that came with the first
-        one in a message count as one with it: their time is in TTFT.
+        Tokens of the answer, more than came first, hidden reasoning included.
+    first_tokens : float
+        Of them, those that came in the first message: their time is in TTFT.
 
     Returns
     -------
@@ -65,7 +66,9 @@ def time_per_output_token(*, last_token_s, first_token_s, output_tokens):
     """
     if output_tokens <= 1:
         raise CalcError("time_per_output_token: output_tokens is 1: a one-token answer has no time per output token")
-    time_per_output_token = (last_token_s - first_token_s) / (output_tokens - 1)
+    if output_tokens <= first_tokens:
+        raise CalcError(f"time_per_output_token: all {output_tokens} tokens came first: give an answer that goes on")
+    time_per_output_token = (last_token_s - first_token_s) / (output_tokens - first_tokens)
     return time_per_output_token
 
 

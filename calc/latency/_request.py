@@ -104,7 +104,7 @@ def request_latency(timeline: Timeline) -> RequestLatency:
         first_byte_s=None if timeline.first_byte_s is None else timeline.first_byte_s - timeline.sent_s,
         first_answer_s=answer,
         tpot_s=time_per_output_token(
-            last_token_s=last.time_s, first_token_s=first.time_s, output_tokens=total - in_first + 1
+            last_token_s=last.time_s, first_token_s=first.time_s, output_tokens=total, first_tokens=in_first
         )
         if several
         else None,
