@@ -60,8 +60,8 @@ agreement_in_all = Problem(
     title="All of them agreed",
     level=2,
     step=PROOF,
-    printed={"samples": 60, "percent": 95},
-    choices={"samples": (20, 25, 40, 50, 80, 120, 150, 200), "percent": (90, 95, 99)},
+    printed={"samples": 50, "percent": 95},
+    choices={"samples": (20, 25, 40, 60, 80, 120, 150, 200), "percent": (90, 95, 99)},
     possible=lambda n: not (n.percent == 95 and n.samples > 150),
     ask=lambda n: (
         f"Two engines gave equal answers to all of {n.samples} independent prompts. With a confidence of {n.percent}%, "
