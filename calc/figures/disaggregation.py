@@ -77,8 +77,8 @@ def two_servers(
         axis.minorticks_off()
         axis.text(0.04, 0.97, "a server for each kind", color=ORANGE, weight="bold", va="top", transform=axis.transAxes)
         axis.text(0.04, 0.88, "one line for both", color=BLUE, weight="bold", va="top", transform=axis.transAxes)
-        where = "never" if crossing is None else f"from {format_percent(crossing, 2)} on"
-        told.append(f"{title}: a server for each kind waits less {where}")
+        less = "never waits less" if crossing is None else f"waits less from {format_percent(crossing, 2)} on"
+        told.append(f"{title}: a server for each kind {less}")
     axes[0].set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
     axes[0].minorticks_off()
     return picture(
