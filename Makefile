@@ -33,9 +33,8 @@ serve: $(BOOK) ## build the book and read it in a browser on this machine (PORT=
 book: $(BOOK) ## build the book into _build/html; a warning is an error
 	@echo "The book is in _build/html; make serve shows it."
 
-# a file stays on one core: a chapter's cells run in order, and a browser and its Python are started once
 test: lint $(BOOK) ## set up and run every test
-	$(RUN) python -m pytest --numprocesses auto --dist loadfile
+	$(RUN) python -m pytest --numprocesses auto --dist loadgroup
 
 lint: $(READY) ## check style, spelling and the notebooks' normal form
 	$(RUN) ruff check .

@@ -236,7 +236,7 @@ def test_a_link_holds_the_whole_state(sheet, browser, address):
     assert held.keys() == written, "a default may be another one tomorrow"
     sheet.locator("#ws-tensor").fill("4")
     said(sheet, **chosen | {"tensor": 4})
-    sheet.wait_for_function("location.hash.includes('tensor=4')")
+    sheet.wait_for_function("() => location.hash.includes('tensor=4')")
     assert sheet.url.count("=") == 5, "the address bar has what is no default"
     context = browser.new_context()
     other = context.new_page()
