@@ -77,7 +77,7 @@ def test_no_file_names_a_package_registry_or_a_path_of_a_machine(pattern):
 def test_the_patterns_find_what_they_look_for():
     assert REGISTRY.search("https://" + "pypi" + ".org/simple")
     assert MACHINE_PATH.search('open("/' + 'tmp/x")')
-    assert not MACHINE_PATH.search("data/tmp/x and https://example.com/home/x")
+    assert not MACHINE_PATH.search("data/" + "tmp/x and https://example.com/" + "home/x")
 
 
 def test_no_large_file():
