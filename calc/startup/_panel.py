@@ -11,7 +11,7 @@ from calc.panel import Panel, Row
 from calc.quantization import stored
 from calc.startup._formulas import average_rate
 from calc.startup._graph import ROUNDING, Schedule, schedule
-from calc.startup._levers import storage_allowance
+from calc.startup._levers import Lever, ranked, storage_allowance
 from calc.startup._start import COPY, ORDERS, WEIGHT_PHASES, StartUp, hops, phases
 from calc.units import (
     UNITS,
@@ -104,15 +104,14 @@ def startup_panel(
     weights_s = sum(timed.seconds for timed in moving)
     weights_gain = found.total_s - _without_weights(start)
     weights_gain = weights_gain if weights_gain > ROUNDING * found.total_s else 0.0
-    gains = _gains(start, found.total_s)
-    best = max(gains, key=gains.__getitem__)
+    best = ranked(start, _halves(start))[0]
     rows = [
         Row("Weights", format_bytes(start.checkpoint_bytes)),
         Row("From storage into the GPUs, floor", format_seconds(weights_s)),
         Row("The start", format_seconds(found.total_s), keep=True),
         Row("What the weights add to it", _added(weights_gain)),
         Row("The weights could come later by", format_seconds(max(timed.slack_s for timed in moving))),
-        Row("Halve this first, and gain", f"{best}, {format_seconds(gains[best])}"),
+        Row("Halve this first, and gain", f"{best.lever.name}, {format_seconds(best.start_s)}"),
         Row("Storage that a minute would take", _needed(start), keep=True),
     ]
     return Panel(tuple(rows), tuple(_lines(start, found)), _meaning(found, weights_gain, weights_s), _LEFT_OUT)
@@ -123,16 +122,15 @@ def _without_weights(start: StartUp) -> float:
     return schedule(replace(p, seconds=0.0) if p.name in WEIGHT_PHASES else p for p in steps).total_s
 
 
-def _gains(start: StartUp, total_s: float) -> dict[str, float]:
-    """Seconds that each input of the panel is worth: a time of half its length, storage of twice its rate."""
-    better = {
-        "the time of storage": replace(start, object_rate=2 * start.object_rate, disk_rate=2 * start.disk_rate),
-        "set-up": replace(start, ranks_s=start.ranks_s / 2),
-        "compilation": replace(start, compile_s=start.compile_s / 2),
-        "graph capture": replace(start, capture_s=start.capture_s / 2),
-        "the rest": replace(start, layout_s=start.layout_s / 2),
-    }
-    return {name: total_s - schedule(phases(one)).total_s for name, one in better.items()}
+def _halves(start: StartUp) -> list[Lever]:
+    """Each input of the panel as a lever: a time of half its length, storage of twice its rate."""
+    return [
+        Lever("the time of storage", {"object_rate": 2 * start.object_rate, "disk_rate": 2 * start.disk_rate}),
+        Lever("set-up", {"ranks_s": start.ranks_s / 2}),
+        Lever("compilation", {"compile_s": start.compile_s / 2}),
+        Lever("graph capture", {"capture_s": start.capture_s / 2}),
+        Lever("the rest", {"layout_s": start.layout_s / 2}),
+    ]
 
 
 def _added(seconds: float) -> str:
