@@ -127,7 +127,7 @@ def test_every_problem_returns_to_a_step_of_its_built_chapter(site):
 
 
 def test_a_problem_without_its_step_stops_the_build(monkeypatch):
-    monkeypatch.setattr(drill, "headings", lambda notebook: ["Title", "Step 99 · Nowhere"])
+    monkeypatch.setattr(drill, "headings", lambda root, page: ["Title", "Step 99 · Nowhere"])
     with pytest.raises(drill.DrillError, match="kv_cache#step-"):
         drill.steps(Path("book"))
 

@@ -7,7 +7,6 @@ from the notebooks, so the map is never out of date.
 from __future__ import annotations
 
 import ast
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from textbook.formulas import places
+from textbook.notebooks import code, notebook
 from textbook.panel import TEMPLATES
 
 
@@ -33,16 +33,12 @@ class Chapter:
 
 def chapter(root: Path, page: str) -> Chapter | None:
     """What the notebook of a page says of itself; None if it is not one of the problems."""
-    path = root / f"{page}.ipynb"
-    if not path.is_file():
+    read = notebook(root, page)
+    if read is None or (problem := read["metadata"].get("problem")) is None:
         return None
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    if (problem := notebook["metadata"].get("problem")) is None:
-        return None
-    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
-    heading = cells[0][1].partition("\n")[0].removeprefix("# ")
-    code = [ast.parse(source) for kind, source in cells if kind == "code" and not source.startswith("%")]
-    imported = (node for tree in code for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    heading = "".join(read["cells"][0]["source"]).partition("\n")[0].removeprefix("# ")
+    trees = [ast.parse(source) for source in code(root, page) if not source.startswith("%")]
+    imported = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     modules = {name.name for node in imported if node.module == "calc" for name in node.names}
     return Chapter(page, problem, heading, frozenset(modules))
 

@@ -6,7 +6,6 @@ that problems return to are looked up in the chapters, and one that is missing f
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxDirective
 
 from calc.practice import PARTS, interview, problems
+from textbook.notebooks import cells
 from textbook.panel import TEMPLATES
 
 LENGTHS = (3, 6, 12)  # that the form offers
@@ -30,10 +30,10 @@ class DrillError(SphinxError):
     category = "Drill error"
 
 
-def headings(notebook: Path) -> list[str]:
+def headings(root: Path, page: str) -> list[str]:
     """The headings of a chapter, its title first."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return [h for cell in cells if cell["cell_type"] == "markdown" for h in HEADING.findall("".join(cell["source"]))]
+    texts = ("".join(cell["source"]) for cell in cells(root, page) if cell["cell_type"] == "markdown")
+    return [heading for text in texts for heading in HEADING.findall(text)]
 
 
 def steps(book: Path) -> dict[str, dict[str, str]]:
@@ -47,7 +47,7 @@ def steps(book: Path) -> dict[str, dict[str, str]]:
     found = {}
     for part, chapters in PARTS.items():
         for chapter in chapters:
-            title, *rest = headings(book / part / f"{chapter}.ipynb")
+            title, *rest = headings(book, f"{part}/{chapter}")
             for problem in problems(chapter).values():
                 heading = next((h for h in rest if h.startswith(f"{problem.step_label} · ")), None)
                 if heading is None:

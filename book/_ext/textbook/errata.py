@@ -8,17 +8,11 @@ from sphinx.util.docutils import SphinxDirective
 
 from calc.published import evaluate, field_cases, rows
 from calc.units import significant
-from textbook.ledger import exactly, part, titled
+from textbook.ledger import exactly, part, stated, titled
 from textbook.panel import TEMPLATES
 
 PRINTED = "test_computed_value_is_the_one_printed_or_the_right_one"
 SAID = "test_field_case_mistake_is_off_by_the_factor_given"
-
-
-def number(value: float, unit: str) -> str:
-    """A value with its unit: a count in full, another without digits that nobody stated."""
-    digits = f"{int(value):,}" if value.is_integer() else f"{value:,.6g}"
-    return f"{digits} {unit}".strip()
 
 
 def times(said: float, holds: float) -> str:
@@ -38,7 +32,7 @@ def printed() -> list[dict[str, str]]:
         {
             "id": row.id,
             "what": row.quantity,
-            "said": number(row.printed, row.printed_unit),
+            "said": stated(row.printed, row.printed_unit),
             "holds": f"{exactly(evaluate(row), row)} {row.unit}",
             "off": times(row.printed, evaluate(row, row.printed_unit)),
             "why": row.reason,
@@ -60,8 +54,8 @@ def said() -> dict[str, list[dict[str, str]]]:
                 {
                     "id": case.id,
                     "what": case.quantity,
-                    "said": number(case.wrong, case.unit),
-                    "holds": number(case.value, case.unit),
+                    "said": stated(case.wrong, case.unit),
+                    "holds": stated(case.value, case.unit),
                     "off": times(case.wrong, case.value),
                     "why": case.mistake,
                     "kind": "published" if case.wrong_from == "thread" else "derived",

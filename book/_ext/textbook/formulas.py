@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import pkgutil
 import re
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from calc.symbols import SYMBOLS
 from calc.units import CalcError
 from calc.working import symbolic, symbols_of
 from textbook.ledger import part, titled
+from textbook.notebooks import cells
 
 HEADING = re.compile(r"^#{2,3} +(.+?) *$", re.MULTILINE)
 SYMBOL = re.compile("|".join(sorted((re.escape(s.latex) for s in SYMBOLS.values()), key=len, reverse=True)))
@@ -56,11 +56,8 @@ def places(root: Path, pages: list[str]) -> dict[tuple[str, str], list[tuple[str
                 known[module, name] = rows(symbolic(formula))
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for page in pages:
-        path = root / f"{page}.ipynb"
-        if not path.is_file():
-            continue
         heading = ""
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for cell in cells(root, page):
             if cell["cell_type"] == "markdown":
                 heading = [heading, *HEADING.findall("".join(cell["source"]))][-1]
                 continue

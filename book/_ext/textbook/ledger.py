@@ -26,6 +26,7 @@ from calc.published import FieldCase, Row, evaluate, field_cases, rows
 from calc.sources import data_path
 from calc.units import format_bytes, format_seconds, significant
 from calc.workload import Fields, read_recording
+from textbook.notebooks import code
 from textbook.panel import TEMPLATES
 
 # how the summary says each of calc.published.ROLES
@@ -91,6 +92,11 @@ def difference(computed: float, said: float) -> str:
     return f"{'−' if percent < 0 else '+'}{significant(abs(percent), 2)}%" if abs(percent) > 5e-4 else "none"
 
 
+def stated(value: float, unit: str) -> str:
+    """A value as somebody stated it, with its unit."""
+    return f"{value:,.12g} {unit}".strip()
+
+
 def allowed(one: Row | FieldCase) -> str:
     """What a row allows and why; empty if nothing."""
     return f"{one.tolerance:g} {one.unit}, {one.tolerance_reason}".replace(" ,", ",") if one.tolerance else ""
@@ -101,7 +107,7 @@ def entry(row: Row) -> dict[str, object]:
     computed = checked(row, row.expected)
     return {
         "row": row,
-        "printed": f"{row.printed:,.12g} {row.printed_unit}",
+        "printed": stated(row.printed, row.printed_unit),
         "computed": f"{exactly(computed, row)} {row.unit}",
         "difference": difference(computed, row.printed),
         "allowed": allowed(row),
@@ -113,7 +119,7 @@ def answer(case: FieldCase) -> dict[str, object]:
     computed = checked(case, case.value)
     return {
         "case": case,
-        "given": f"{case.value:,.12g} {case.unit}".strip(),
+        "given": stated(case.value, case.unit),
         "computed": f"{exactly(computed, case)} {case.unit}".strip(),
         "difference": difference(computed, case.value),
         "allowed": allowed(case),
@@ -148,12 +154,8 @@ def readers(root: Path, pages: list[str]) -> dict[str, list[str]]:
     """The chapters that read each recording, in reading order."""
     found: dict[str, list[str]] = {}
     for page in pages:
-        path = root / f"{page}.ipynb"
-        if path.is_file():
-            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-            code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-            for name in read_by(code):
-                found.setdefault(name, []).append(page)
+        for name in read_by("\n".join(code(root, page))):
+            found.setdefault(name, []).append(page)
     return found
 
 
