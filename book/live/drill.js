@@ -1,6 +1,7 @@
 // The mixed interview: its choices, one problem at a time, a summary, and what this browser keeps of it.
 import { make } from "./elements.js";
 import { address, ask, equip, pose } from "./practice.js";
+import { share } from "./share.js";
 
 const KEPT = "drill"; // in this browser's storage
 const MOST = 20; // interviews that are listed
@@ -112,14 +113,6 @@ function open(link) {
   } catch (error) {
     setup(`This link can't be read: ${error.message}. Choose here instead, and press Start.`);
   }
-}
-
-async function copy(choices, tell) {
-  history.replaceState(null, "", linkOf(choices));
-  try {
-    await navigator.clipboard.writeText(location.href);
-    tell("The link is copied.");
-  } catch { tell("This page may not copy: the link stands in the address bar."); }
 }
 
 // --- the interview -------------------------------------------------------------------------------------------------
@@ -257,7 +250,7 @@ function finish() {
     make("h3", {}, "Problem by problem"), make("div", { className: "scroll" }, table("Problem by problem", heads, rows)),
     make("p", { className: "buttons" },
       button("Another interview", () => begin({ ...choices, seed: another() }, teller(told))),
-      button("Copy a link to this one", () => copy(choices, teller(told))),
+      button("Copy a link to this one", () => share(linkOf(choices), teller(told))),
       button("Back to the choices", () => { setup(); start.focus(); }, "quiet")), told);
   fill({ ...choices, seed: another() });
   title.focus({ preventScroll: true });
@@ -334,7 +327,7 @@ form.querySelector("fieldset").disabled = false;
 fields.seed.value = another();
 form.addEventListener("submit", (event) => { event.preventDefault(); begin(chosen(), say); });
 fields.resume.addEventListener("click", () => { const { running } = kept(); if (running) begin(choicesOf(running.link), say, running); });
-fields.copy.addEventListener("click", () => copy(chosen(), say));
+fields.copy.addEventListener("click", () => share(linkOf(chosen()), say));
 past.querySelector("button").addEventListener("click", () => { keep({ past: [], running: null }); setup("Forgotten. Choose, and press Start."); });
 setInterval(() => tick(), 1000);
 addEventListener("pagehide", () => { if (run) { tick(); keepRun(); } });

@@ -1,6 +1,7 @@
 // Brings the sizing worksheet to life. The numbers come from the same Python functions that wrote the page.
 import { formula, make, marked } from "./elements.js";
 import { call, latest } from "./python.js";
+import { share } from "./share.js";
 
 const SHOWN = 200_000; // characters that a text area lays out without a halt; more is kept aside
 const PACKED = 500; // characters from which an address carries a file packed
@@ -107,7 +108,7 @@ form.addEventListener("change", ({ target }) => { if (aside.has(target)) update(
 
 // --- what is shown -------------------------------------------------------------------------------------------
 
-let keys; // of the lines shown
+let texts = new Map(); // line → all it shows
 
 function show(answer) {
   clearTimeout(pause); // what follows once the hand is still
@@ -116,9 +117,11 @@ function show(answer) {
   for (const button of form.querySelectorAll("[data-copy], [data-export]")) button.disabled = !answer.ok;
   if (!answer.ok) { sheet.querySelector("output").textContent = ""; return say(answer.error); }
   const focused = place(document.activeElement);
-  const shown = answer.sections.flatMap(({ lines }) => lines.map(({ key }) => key)).join();
-  if (shown === keys) change(answer); else renew(answer);
-  keys = shown;
+  const lines = answer.sections.flatMap((section) => section.lines);
+  const fresh = new Map(lines.map((line) => [line.key, JSON.stringify(line)]));
+  if ([...fresh.keys()].join() === [...texts.keys()].join()) change(answer, lines.filter(({ key }) => fresh.get(key) !== texts.get(key)));
+  else renew(answer);
+  texts = fresh;
   focused?.();
   sheet.querySelector(".glance").replaceChildren(...answer.glance.map(({ label, text }) => make("span", {}, `${label} `, make("b", {}, text))));
   say("Computed in this page for the values shown.");
@@ -129,18 +132,18 @@ function show(answer) {
 }
 
 function renew(answer) {
-  const open = new Set([...report.querySelectorAll("details[open]")].map((details) => details.dataset.key));
-  report.replaceChildren(make("h2", {}, answer.title), known(answer), ...answer.sections.map((section) => part(section, open)));
+  const open = new Set([...report.querySelectorAll("details[open]")].map((details) => details.closest("[data-line]").dataset.line));
+  report.replaceChildren(make("h2", {}, answer.title), known(answer), ...answer.sections.map((section) => part(section, (key) => open.has(key))));
 }
 
-function change(answer) { // the lines that differ, so that reading and focus stay where they are
+const lineOf = (key) => report.querySelector(`[data-line="${CSS.escape(key)}"]`);
+
+function change(answer, lines) { // the lines that differ, so that reading and focus stay where they are
   report.querySelector("h2").textContent = answer.title;
   report.querySelector("section").replaceWith(known(answer));
-  const lines = new Map(answer.sections.flatMap((section) => section.lines.map((line) => [line.key, line])));
-  for (const element of report.querySelectorAll("[data-line]")) {
-    const line = lines.get(element.dataset.line), open = new Set(element.querySelector("details")?.open ? [line.key] : []);
-    const fresh = row(line, open);
-    if (!fresh.isEqualNode(element)) element.replaceWith(fresh);
+  for (const line of lines) {
+    const before = lineOf(line.key);
+    before.replaceWith(row(line, () => before.querySelector("details")?.open ?? false));
   }
   for (const [i, section] of answer.sections.entries()) {
     const left = report.querySelectorAll("section")[i + 1].querySelector(".panel-leaves-out span:last-child");
@@ -148,13 +151,13 @@ function change(answer) { // the lines that differ, so that reading and focus st
   }
 }
 
-function place(element) { // where in the report the focus is, to bring it back if its line is made anew
-  const holder = report.contains(element) && element.closest("[data-line], li");
+function place(element) { // where in the report the focus is, to bring it back if its line, or what is to be known, is made anew
+  const holder = report.contains(element) && element.closest("[data-line], section");
   if (!holder) return;
-  const row = holder.dataset.line, which = [...holder.querySelectorAll("a, summary")].indexOf(element);
+  const key = holder.dataset.line, which = [...holder.querySelectorAll("a, summary")].indexOf(element);
   return () => {
     if (document.activeElement === element) return;
-    const again = row ? report.querySelector(`[data-line="${CSS.escape(row)}"]`) : report.querySelector("li");
+    const again = key ? lineOf(key) : report.querySelector("section");
     again?.querySelectorAll("a, summary")[which]?.focus({ preventScroll: true });
   };
 }
@@ -177,8 +180,7 @@ function row({ key, label, text, kind, keep, working, note, source, url, link },
   if (working) inside.append(formula("p", working));
   if (note) inside.append(make("p", { className: "note" }, note));
   if (source) inside.append(make("p", { className: "note" }, make("a", { href: url }, source)));
-  const details = make("details", { open: open.has(key) }, make("summary", {}, "Show the working", make("span", { className: "unseen" }, `: ${label}`)), inside);
-  details.dataset.key = key;
+  const details = make("details", { open: open(key) }, make("summary", {}, "Show the working", make("span", { className: "unseen" }, `: ${label}`)), inside);
   element.append(make("dd", { className: "fold" }, details));
   return element;
 }
@@ -236,12 +238,7 @@ form.querySelector("[data-copy]").addEventListener("click", async () => {
   clearTimeout(pause); // the address bar keeps the link that is given away
   say(""); // so that a second link is announced too
   const { address, missing } = await link({ whole: true });
-  history.replaceState(null, "", address);
-  const left = missing.length ? " It leaves out the file, which is too long for an address: send that too." : "";
-  try {
-    await navigator.clipboard.writeText(location.href);
-    say(`The link is copied.${left}`);
-  } catch { say(`This page may not copy: the link stands in the address bar.${left}`); }
+  await share(address, say, missing.length ? " It leaves out the file, which is too long for an address: send that too." : "");
 });
 
 for (const button of form.querySelectorAll("[data-export]")) button.addEventListener("click", async () => {

@@ -146,7 +146,7 @@ def test_the_keyboard_is_enough(sheet):
 
 
 def test_an_open_fold_stays_open_when_a_number_changes(sheet):
-    fold = sheet.locator('[data-worksheet] details[data-key="kv.bytes_per_token"]')
+    fold = sheet.locator('[data-worksheet] [data-line="kv.bytes_per_token"] details')
     fold.locator("summary").click()
     sheet.locator("#ws-context").fill("4096")
     said(sheet, context=4096)
