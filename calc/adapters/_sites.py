@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from calc.kv_cache import kv_heads_per_rank
 from calc.models import (
@@ -317,6 +317,11 @@ def target_group(model: ModelGeometry, group: str) -> tuple[str, ...]:
     """
     if group not in GROUPS:
         raise CalcError(f"no group of modules {group!r:.40}: write {' or '.join(GROUPS)}, or name modules in a list")
+    return _picked(model, group)
+
+
+@lru_cache(maxsize=128)
+def _picked(model: ModelGeometry, group: str) -> tuple[str, ...]:
     everything = {"attention", "indexer", "compressor", "recurrent", "mlp", "shared_experts"}
     wanted = {"attention"} if group == "attention" else everything
     picked = (site.name for site in sites(model) if tensor_group(site) in wanted and site.copies == 1)

@@ -86,6 +86,8 @@ def _model(command: argparse.ArgumentParser, *, required: bool) -> None:
     group = command.add_mutually_exclusive_group(required=required)
     group.add_argument("--config", metavar="FILE", help="a config.json; - reads standard input")
     group.add_argument("--model", metavar="SLUG", help="a model of the catalogue")
+    command.add_argument("--quantization", dest="quantization_file", metavar="FILE",
+                         help="an hf_quant_config.json that lies elsewhere")  # fmt: skip
 
 
 def _cut(command: argparse.ArgumentParser, default: int | None) -> None:
@@ -104,7 +106,6 @@ def _size(commands: Any) -> None:
     )
     _model(command, required=True)
     add = command.add_argument
-    add("--quantization", dest="quantization_file", metavar="FILE", help="an hf_quant_config.json that lies elsewhere")
     add("--name", help="name to show")
     add("--accelerator", default=DEFAULTS["accelerator"], metavar="SLUG", help="a slug of: python -m calc accelerators")
     add("--count", "--gpus", dest="count", type=whole, metavar="N", help="GPUs there are; default: one replica's")
@@ -208,7 +209,6 @@ def _explain(commands: Any) -> None:
         metavar="SHARE",
         help="where the log doesn't print it",
     )
-    add("--quantization", dest="quantization_file", metavar="FILE", help="an hf_quant_config.json that lies elsewhere")
     add("--ep", "--enable-expert-parallel", dest="expert_parallel", action="store_true", help="whole experts on a rank")
     add("--weights", default="auto", metavar="TYPE", help="type of the weights; default: what the checkpoint says")
     add(

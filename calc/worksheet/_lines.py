@@ -66,6 +66,7 @@ STEPS = {
 }
 
 
+@functools.cache
 def link_of(step: str) -> str:
     """The address of a step below the book's root: page and anchor.
 
