@@ -1,21 +1,31 @@
-"""How pytest reads the chapters."""
+"""How pytest reads the chapters, and how xdist deals out the tests."""
 
 from __future__ import annotations
 
 import pytest
 from nbval.plugin import IPyNbCell
+from xdist.scheduler import LoadFileScheduling
+
+LONGEST = ("tests/site/", "tests/test_altered_assumptions.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have nbval compare every cell, and say which tests stay on one core.
+    """Have nbval compare every cell, and put what takes longest first, so that no core is left waiting for it.
 
-    nbval takes a cell without an execution count, which normal form drops, as never run. A file stays on one core: a
-    chapter's cells run in order, and a browser and its Python are started once. The longest file is dealt out by
-    chapter.
+    nbval takes a cell without an execution count, which normal form drops, as never run.
     """
     for item in items:
         if isinstance(item, IPyNbCell):
             item.cell.execution_count = item.cell_num
-        chapter = getattr(item, "callspec", None) and item.callspec.params.get("chapter")
-        apart = chapter if item.path.name == "test_altered_assumptions.py" else None
-        item.add_marker(pytest.mark.xdist_group(apart or str(item.path)))
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+class ByFile(LoadFileScheduling):
+    """A file to a core, for a chapter's cells run in order and a browser is started once; the longest, test by test."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(LONGEST[1]) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    return ByFile(config, log)
