@@ -77,6 +77,7 @@ def _unit_table() -> dict[str, Unit]:
 
 
 UNITS: dict[str, Unit] = _unit_table()
+_PLAIN = frozenset((int, float))
 _LARGEST, _LARGEST_COUNT = 2**120, 2**53  # beyond any quantity meant; what floating point counts one by one
 _FOLDED = {symbol.casefold(): symbol for symbol in reversed(UNITS)}
 _AMBIGUOUS = re.compile(r"(?:[kKMGTP]|[KMGTP]i)?b(/s|ps)?")  # Gb, Kib: bits or bytes, nobody can tell
@@ -172,6 +173,7 @@ def lookup(symbol: str) -> Unit:
     return UNITS[folded]
 
 
+@functools.lru_cache(maxsize=4096)  # a page of results has most numbers of the page before
 def significant(value: float, digits: int = 4) -> str:
     """Write a number with at most `digits` significant digits, grouped by thousands, no zeros trailing.
 
@@ -316,17 +318,18 @@ def dimensions(result: str, /, **declared: str) -> Callable:
         if set(parameters) != set(declared):
             raise TypeError(f"{formula.__name__}: declared {sorted(declared)}, takes {sorted(parameters)}")
         defaults = {name: p.default for name, p in parameters.items() if p.default is not p.empty}
+        whole = result.partition(">")[0] == "count"
 
         @functools.wraps(formula)
         def guarded(**arguments: Any) -> Any:
             _check_names(formula.__name__, parameters, defaults, arguments)
-            given = {name: value for name, value in arguments.items() if hasattr(value, "_REGISTRY")}
             checked = {name: plain(formula.__name__, name, value, declared[name]) for name, value in arguments.items()}
-            answer = _evaluate(formula, defaults | checked, result)
-            if not given:
-                return answer
-            registry = next(iter(given.values()))._REGISTRY
-            return registry.Quantity(answer, _pint_unit(registry, result))
+            if _PLAIN.issuperset(map(type, arguments.values())):  # the usual case, ten times as fast
+                answer = formula(**checked)
+                return int(answer) if whole else answer
+            answer = _evaluate(formula, defaults | checked, whole)
+            registry = next((value._REGISTRY for value in arguments.values() if hasattr(value, "_REGISTRY")), None)
+            return answer if registry is None else registry.Quantity(answer, _pint_unit(registry, result))
 
         guarded.formula, guarded.units, guarded.result_unit = formula, declared, result
         return guarded
@@ -334,9 +337,8 @@ def dimensions(result: str, /, **declared: str) -> Callable:
     return decorate
 
 
-def _evaluate(formula: Callable, arguments: dict[str, Any], result: str) -> Any:
+def _evaluate(formula: Callable, arguments: dict[str, Any], whole: bool) -> Any:
     """Run a formula on plain numbers; on arrays element by element, so that no fixed-width integer overflows."""
-    whole = result.partition(">")[0] == "count"
     if not any(getattr(value, "ndim", 0) for value in arguments.values()):
         answer = formula(**arguments)
         return int(answer) if whole else answer
@@ -350,6 +352,8 @@ def _evaluate(formula: Callable, arguments: dict[str, Any], result: str) -> Any:
 
 
 def _check_names(function: str, parameters: Any, defaults: dict, arguments: dict) -> None:
+    if arguments.keys() == parameters.keys():
+        return
     unknown = [name for name in arguments if name not in parameters]
     missing = [name for name in parameters if name not in arguments and name not in defaults]
     if unknown or missing:
@@ -380,6 +384,8 @@ def plain(function: str, name: str, value: Any, declared: str) -> Any:
     >>> plain("sequence_bytes", "positions", 4096, "count")
     4096
     """
+    if type(value) is int and 0 < value < _LARGEST_COUNT:  # the usual case, whatever was declared
+        return value
     if hasattr(value, "_REGISTRY"):
         value = _from_quantity(function, name, value, declared)
     if hasattr(value, "item") and not getattr(value, "ndim", 1):

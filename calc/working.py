@@ -211,6 +211,7 @@ def exact(value: Any, dimension: str) -> str:
     return _all_digits(value, dimension) or f"≈ {_digits(value, dimension, MOST)}"
 
 
+@functools.lru_cache(maxsize=4096)
 def _all_digits(value: Any, dimension: str, most: int = CLOCK) -> str:
     """All the digits of a value with its unit; "" if it isn't whole and they are too many, as those of a third."""
     short = format_as(value, dimension)

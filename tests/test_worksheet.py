@@ -755,7 +755,7 @@ def test_every_derived_line_shows_its_working(config, choices):
     assert [line.key for line in derived if not line.working] == []
     for line in derived:
         name, *ways = line.working.replace(" ≈ ", " = ").split(" = ")
-        assert name and ways and line.latex, line.key
+        assert name and ways, line.key
         if not isinstance(line.value, tuple):  # a formula may write a ratio with a digit more
             same = leading(ways[-1]) == pytest.approx(leading(line.text), rel=5e-3)
             assert same or line.working.endswith(line.text), (line.key, line.working, line.text)

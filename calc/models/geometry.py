@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -122,7 +123,7 @@ class ModelGeometry:
 
     def kinds(self) -> tuple[tuple[Mixer, int], ...]:
         """The distinct mixers with the number of layers that have them, in order of first appearance."""
-        return tuple(Counter(layer.mixer for layer in self.layers).items())
+        return _kinds(self)
 
     def _repr_html_(self) -> str:
         kinds = ", ".join(f"{count} {mixer.kind if mixer else 'without attention'}" for mixer, count in self.kinds())
@@ -135,6 +136,11 @@ class ModelGeometry:
         )
         body = "".join(f"<tr><th>{label}</th><td>{text}</td></tr>" for label, text in rows)
         return f'<table class="calc-table"><tbody>{body}</tbody></table>'
+
+
+@functools.lru_cache(maxsize=512)
+def _kinds(model: ModelGeometry) -> tuple[tuple[Mixer, int], ...]:
+    return tuple(Counter(layer.mixer for layer in model.layers).items())
 
 
 def _checked_name(name: str) -> str:

@@ -8,11 +8,11 @@ from calc import capacity, kv_cache
 from calc.capacity import RankBudget
 from calc.hardware import Accelerator
 from calc.units import counted, format_count
-from calc.working import Working, working
+from calc.working import working
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
 from calc.worksheet._memory import MOST_RANKS, Memory, label_of
-from calc.worksheet._terms import added, joined, number, spelled, times
+from calc.worksheet._terms import added, number, spelled, times
 
 
 def _memory_in_words(chip: Accelerator) -> str:
@@ -180,7 +180,7 @@ def stranded_bytes(m: Memory) -> float:
     return sum(rank.stranded_bytes for rank in m.plan.ranks if not rank.limits) if m.plan else 0
 
 
-def _limiting(c: Choices, m: Memory) -> Working:
+def _limiting(c: Choices, m: Memory) -> str:
     """The rank with the fewest blocks; without room, the one that holds most."""
     if m.plan is None:
         words = "the first rank with the most weights and slots"
@@ -193,7 +193,7 @@ def _limiting(c: Choices, m: Memory) -> Working:
     return spelled("Rank", words, f"{way} of {', '.join(shown)}", _rank_text(c, m.limiting))
 
 
-def _room(c: Choices, m: Memory, rank: RankBudget, slots: float) -> tuple | Working:
+def _room(c: Choices, m: Memory, rank: RankBudget, slots: float) -> tuple | str:
     """The room for the cache, by the engine's own rule, less the slots for adapters."""
     names = ("weight_bytes", "activation_bytes", "graph_bytes", "communication_bytes")
     claims = {"total_bytes": m.total_bytes} | {name: getattr(rank, name) for name in names}
@@ -207,14 +207,14 @@ def _room(c: Choices, m: Memory, rank: RankBudget, slots: float) -> tuple | Work
     elif not slots:
         return found
     else:
-        first = working(found[0], **found[1])
+        first = working(found[0], **found[1]).text
     if not slots:
         return first
     numbers = f"{number(rank.pool_bytes + slots, 'byte')} − {number(slots, 'byte')}"
-    return joined(first, spelled("Room", "that − adapter slots", numbers, rank.pool_bytes, "byte"))
+    return f"{first}\n{spelled('Room', 'that − adapter slots', numbers, rank.pool_bytes, 'byte')}"
 
 
-def _block_tokens(c: Choices, tokens: int) -> tuple | Working:
+def _block_tokens(c: Choices, tokens: int) -> tuple | str:
     """Why a block has more positions than were chosen: a state must fit it, or a kernel wants larger ones."""
     mixers = [mixer for mixer, _ in c.model.kinds() if mixer is not None]
     how = {"layers": 1, "element": c.cache, "ranks": c.parallel.tensor, "own": c.model.element}
@@ -229,7 +229,7 @@ def _block_tokens(c: Choices, tokens: int) -> tuple | Working:
     return spelled("Positions", words, f"max({number(c.block_tokens)}, {number(tokens)})", tokens)
 
 
-def _block(c: Choices, m: Memory, rank: RankBudget) -> Working:
+def _block(c: Choices, m: Memory, rank: RankBudget) -> str:
     """A block's bytes: a page in each layer of the group that needs most of them on this stage."""
     stages = c.parallel.stages(c.model)
     first = sum(len(layers) for layers in stages[: rank.stage])
@@ -240,17 +240,17 @@ def _block(c: Choices, m: Memory, rank: RankBudget) -> Working:
     return spelled("Block", words, times(((1, size) for size in largest), "byte"), rank.block_bytes, "byte")
 
 
-def _charged(m: Memory, length: int) -> Working:
+def _charged(m: Memory, length: int) -> str:
     """Blocks charged for a sequence, group by group."""
     groups = [g.request_blocks(length=length, in_flight=1, state_blocks=m.pool.state_blocks) for g in m.pool.groups]
     return spelled("Blocks", "blocks of each group of layers, added", times((1, n) for n in groups), sum(groups))
 
 
-def _whole(blocks: int, needed: int, value: int) -> Working:
+def _whole(blocks: int, needed: int, value: int) -> str:
     return spelled("Sequences", "⌊blocks / blocks of one⌋", f"⌊{number(blocks)} / {number(needed)}⌋", value)
 
 
-def _stranded(m: Memory, value: float) -> Working:
+def _stranded(m: Memory, value: float) -> str:
     found = [rank.stranded_bytes for rank in m.plan.ranks if not rank.limits]
     words = (
         "room − blocks · bytes of one, on the ranks with blocks to spare" if found else "every rank has as many blocks"

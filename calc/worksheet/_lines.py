@@ -19,7 +19,7 @@ from calc.units import (
     format_seconds,
     significant,
 )
-from calc.working import Working, working
+from calc.working import working
 
 # Steps that lines point to: the chapter's page, and the step's title there
 STEPS = {
@@ -110,8 +110,6 @@ class Line:
         The step of a chapter that derives it, "capacity#step-4"; a key of `STEPS`.
     working : str
         Formula, numbers put in and result, as text; empty for what nobody computed.
-    latex : str
-        The same in LaTeX.
     source, url, checked : str
         Where a published number was printed.
     note : str
@@ -128,7 +126,6 @@ class Line:
     kind: str = "derived"
     step: str = "conventions"
     working: str = ""
-    latex: str = ""
     source: str = ""
     url: str = ""
     checked: str = ""
@@ -228,14 +225,9 @@ def _several(values: Any, unit: str) -> str:
 
 
 @functools.lru_cache(maxsize=512, typed=True)
-def _shown(formula: Callable, /, **arguments: Any) -> dict[str, str]:
+def _shown(formula: Callable, /, **arguments: Any) -> str:
     """A formula's working, written once: a change of one choice leaves most lines as they were."""
-    return _texts(working(formula, **arguments))
-
-
-@functools.lru_cache(maxsize=1024)
-def _texts(done: Working) -> dict[str, str]:
-    return {"working": done.text, "latex": done.latex}
+    return working(formula, **arguments).text
 
 
 @dataclass(slots=True)
@@ -255,15 +247,15 @@ class Builder:
         unit: str = "",
         *,
         step: str,
-        by: tuple[Callable, dict] | Working | None = None,
+        by: tuple[Callable, dict] | str | None = None,
         **more: Any,
     ) -> None:
-        """One more line; `by` is the formula with its arguments that gives it."""
-        shown = _texts(by) if isinstance(by, Working) else {} if by is None else _shown(by[0], **by[1])
+        """One more line; `by` is the formula with its arguments that gives it, or its working as written."""
+        more["working"] = _shown(by[0], **by[1]) if isinstance(by, tuple) else by or ""
         value = tuple(map(whole, value)) if isinstance(value, (tuple, list)) else whole(value)
         text = more.pop("text", None) or written(value, unit)
         self.lines.append(
-            Line(key=f"{self.key}.{key}", label=label, value=value, text=text, unit=unit, step=step, **shown, **more)
+            Line(key=f"{self.key}.{key}", label=label, value=value, text=text, unit=unit, step=step, **more)
         )
 
     def figure(self, key: str, label: str, figure: Figure, unit: str, *, step: str, **more: Any) -> None:

@@ -16,10 +16,9 @@ from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import ParameterCount
 from calc.quantization import Part, Scheme, Stored
 from calc.units import CalcError, counted, format_bytes
-from calc.working import Working
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
-from calc.worksheet._terms import added, joined, number, spelled, times
+from calc.worksheet._terms import added, number, spelled, times
 
 MOST_RANKS = 4  # whose working is shown: those of a kind are alike
 KINDS_IN_WORDS = {
@@ -222,7 +221,7 @@ def parameter_section(c: Choices, m: Memory) -> Section:
     return b.section()
 
 
-def _group(model: ModelGeometry, group: str, size: int) -> tuple | Working:
+def _group(model: ModelGeometry, group: str, size: int) -> tuple | str:
     """A group's parameters: layers times those of one, and what stands outside of the layers."""
     if group in ("embedding", "lm_head"):
         return parameters.embedding_parameters, {"vocab": model.vocab, "hidden": model.hidden}
@@ -270,7 +269,7 @@ def weight_section(c: Choices, m: Memory) -> Section:
     return b.section()
 
 
-def _stored_part(part: Part) -> Working:
+def _stored_part(part: Part) -> str:
     """A group's bytes: those of its quantized matrices, scales included, and what stays as it was."""
     kept = part.parameters - part.quantized
     rest = kept * (part.stored_bytes / part.parameters if not part.quantized else quantization.scheme("bf16").bits / 8)
@@ -285,7 +284,7 @@ def _stored_part(part: Part) -> Working:
     return spelled(label_of(part.group), " + ".join(words), " + ".join(numbers), part.stored_bytes, "byte")
 
 
-def _on_ranks(m: Memory, ranks: list[Mapping[str, float]], unit: str) -> Working:
+def _on_ranks(m: Memory, ranks: list[Mapping[str, float]], unit: str) -> str:
     """The sum on the first rank of each kind, four kinds at most."""
     first: dict[tuple, int] = {}
     for rank, groups in enumerate(ranks):
@@ -294,7 +293,7 @@ def _on_ranks(m: Memory, ranks: list[Mapping[str, float]], unit: str) -> Working
     for groups, rank in list(first.items())[:MOST_RANKS]:
         parts = {label_of(group): size for group, size in groups}
         found.append(added(f"Rank {rank}", parts, sum(parts.values()), unit))
-    return joined(*found)
+    return "\n".join(found)
 
 
 def cache_section(c: Choices, m: Memory) -> Section:
@@ -385,25 +384,25 @@ def cache_section(c: Choices, m: Memory) -> Section:
     return b.section()
 
 
-def _in_blocks(blocks: int, size: float) -> Working:
+def _in_blocks(blocks: int, size: float) -> str:
     return spelled(
         "Sequence", "blocks · bytes of one", f"{number(blocks)} · {number(size, 'byte')}", blocks * size, "byte"
     )
 
 
-def _positions(kinds: Iterable[KindBytes], name: str) -> Working:
+def _positions(kinds: Iterable[KindBytes], name: str) -> str:
     """A position's bytes: layers times bytes of one, kind by kind."""
     parts = [(kind.layers, kind.bytes_per_position) for kind in kinds if kind.bytes_per_position]
     value = sum(layers * size for layers, size in parts)
     return spelled(name, "layers · bytes in one of them", times(parts, "byte"), value, "byte")
 
 
-def _states(cache: CacheLayout) -> Working:
+def _states(cache: CacheLayout) -> str:
     parts = [(kind.layers, kind.fixed_bytes) for kind in cache.kinds if kind.fixed_bytes]
     return spelled("States", "layers · state of one", times(parts, "byte"), cache.fixed_bytes, "byte")
 
 
-def _kind(c: Choices, kind: KindBytes, mixers: list[tuple[Mixer, int]]) -> tuple | Working:
+def _kind(c: Choices, kind: KindBytes, mixers: list[tuple[Mixer, int]]) -> tuple | str:
     """One layer's bytes: by the formula of its kind, else from its entries or the parts of its state."""
     size = kind.bytes_per_position or kind.fixed_bytes
     for mixer, _ in mixers:
@@ -428,7 +427,7 @@ def _kind(c: Choices, kind: KindBytes, mixers: list[tuple[Mixer, int]]) -> tuple
     return spelled("Position", words, numbers, size, "byte")
 
 
-def _resident(cache: CacheLayout, positions: int) -> tuple | Working:
+def _resident(cache: CacheLayout, positions: int) -> tuple | str:
     """A sequence's bytes, windows honored: layers times bytes times positions kept, and states."""
     if not cache.has_windows and not cache.fixed_bytes and all(kind.ratio == 1 for kind in cache.kinds):
         sizes = {"bytes_per_position": cache.bytes_per_position, "positions": positions}
@@ -444,7 +443,7 @@ def _resident(cache: CacheLayout, positions: int) -> tuple | Working:
     return spelled("Sequence", words, " + ".join(parts), value, "byte")
 
 
-def _uniform(cache: CacheLayout, pool: capacity.Pool, block: float, positions: int, tokens: int) -> Working:
+def _uniform(cache: CacheLayout, pool: capacity.Pool, block: float, positions: int, tokens: int) -> str:
     """A sequence's bytes when every layer has a page for every position."""
     if cache.fixed_bytes:
         return _in_blocks(pool.held_blocks(length=positions, windows=False), block)

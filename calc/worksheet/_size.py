@@ -163,7 +163,7 @@ def _called(report: Report, noun: str) -> Report:
         return text.replace("GPU", noun)
 
     def line(one: Line) -> Line:
-        words = {name: said(getattr(one, name)) for name in ("label", "note", "working", "latex")}
+        words = {name: said(getattr(one, name)) for name in ("label", "note", "working")}
         return replace(one, **words)
 
     return replace(

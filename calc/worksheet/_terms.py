@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from calc.units import format_bytes, format_decimal, format_seconds, significant
-from calc.working import Step, Working, exact
+from calc.working import exact
 from calc.worksheet._lines import written
 
 _ROUNDED = {"second", "FLOP", "1", "×", "1/second"}
-_SPECIAL = re.compile(r"[\\{}$&#^_%~]")
 
 
 def number(value: Any, unit: str = "") -> str:
@@ -31,7 +29,7 @@ def number(value: Any, unit: str = "") -> str:
     return f"{significant(value, digits)} B" if unit == "byte" else significant(value, digits)
 
 
-def spelled(name: str, words: str, numbers: str, value: Any, unit: str = "") -> Working:
+def spelled(name: str, words: str, numbers: str, value: Any, unit: str = "") -> str:
     """A working from its words, its numbers and its result.
 
     Parameters
@@ -47,22 +45,21 @@ def spelled(name: str, words: str, numbers: str, value: Any, unit: str = "") -> 
 
     Examples
     --------
-    >>> print(spelled("Sequences", "⌊blocks / blocks of one⌋", "⌊1,000 / 300⌋", 3).text)
+    >>> print(spelled("Sequences", "⌊blocks / blocks of one⌋", "⌊1,000 / 300⌋", 3))
     Sequences = ⌊blocks / blocks of one⌋ = ⌊1,000 / 300⌋ = 3
     """
     result = _result(value, unit)
     if result.startswith(f"{numbers} "):  # one part: its number is the sum
         result = result.removeprefix(f"{numbers} ").removeprefix("= ")
-    parts = name, words, numbers or words, result
-    return Working(value, (Step(*parts, latex=tuple(map(_tex, parts))),))
+    return " = ".join(dict.fromkeys((name, words, numbers or words, result))).replace("= ≈", "≈")
 
 
-def added(name: str, parts: Mapping[str, float], value: float, unit: str = "") -> Working:
+def added(name: str, parts: Mapping[str, float], value: float, unit: str = "") -> str:
     """A working of a sum of named parts.
 
     Examples
     --------
-    >>> print(added("All", {"first": 1024, "second": 2048}, 3072, "byte").text)
+    >>> print(added("All", {"first": 1024, "second": 2048}, 3072, "byte"))
     All = first + second = 1,024 B + 2,048 B = 3,072 B = 3 KiB
     """
     return spelled(name, " + ".join(parts), " + ".join(number(part, unit) for part in parts.values()), value, unit)
@@ -83,21 +80,9 @@ def times(sizes: Iterable[tuple[int, float]], unit: str = "") -> str:
     return " + ".join(found) or "0"
 
 
-def joined(first: Working, *more: Working) -> Working:
-    """Workings one after another; the last one's result counts."""
-    every = (first, *more)
-    return Working(every[-1].value, tuple(step for one in every for step in one.steps))
-
-
 def _result(value: Any, unit: str) -> str:
     if unit == "byte" and value >= 1024:
         text, short = exact(value, unit), format_bytes(value)
         return f"{number(value, unit)} = {short}" if text == short else f"{number(value, unit)} ≈ {short}"
     text = written(value, unit)
     return f"≈ {text}" if unit in _ROUNDED and isinstance(value, float) else text
-
-
-def _tex(text: str) -> str:
-    """Words and numbers upright, in LaTeX."""
-    plain = _SPECIAL.sub(lambda mark: rf"\{mark[0]}" if mark[0] not in "\\^~" else " ", text)
-    return rf"\text{{{plain}}}"

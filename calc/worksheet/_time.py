@@ -17,7 +17,6 @@ from calc.roofline import (
 )
 from calc.speculation import break_even_acceptance, expected_tokens, round_cost, round_speedup
 from calc.units import CalcError, counted, format_decimal, format_seconds, significant
-from calc.working import Working
 from calc.worksheet._choices import Choices
 from calc.worksheet._lines import Builder, Section
 from calc.worksheet._memory import Memory, label_of
@@ -205,7 +204,7 @@ def _floor_by(floor: StepFloor, rates: dict) -> tuple:
     return floor_seconds, {"flop": round(floor.work.flop), "moved_bytes": round(floor.work.moved_bytes()), **rates}
 
 
-def _groups(work: StepWork, what: str, unit: str) -> Working:
+def _groups(work: StepWork, what: str, unit: str) -> str:
     """A step's sum over the groups that have some of it."""
     parts = {label_of(g.name): getattr(g, what) for g in work.groups if getattr(g, what)}
     return added(
@@ -213,17 +212,17 @@ def _groups(work: StepWork, what: str, unit: str) -> Working:
     )
 
 
-def _alone(words: str, amount: float, unit: str, rate: float, value: float) -> Working:
+def _alone(words: str, amount: float, unit: str, rate: float, value: float) -> str:
     numbers = f"{format_decimal(amount, unit)} / {format_decimal(rate, f'{unit}/s')}"
     return spelled("Time", words, numbers, value, "second")
 
 
-def _longer(floor: StepFloor) -> Working:
+def _longer(floor: StepFloor) -> str:
     numbers = f"max({format_seconds(floor.move_s)}, {format_seconds(floor.multiply_s)})"
     return spelled("Step", "max(bytes / bandwidth, arithmetic / peak)", numbers, floor.seconds, "second")
 
 
-def _rings(c: Choices, work: StepWork, value: float) -> Working:
+def _rings(c: Choices, work: StepWork, value: float) -> str:
     """The all-reduces of a step: what a ring sends for each of them, over the link."""
     sent = ring_bytes(message_bytes=work.message_bytes, ranks=c.parallel.tensor)
     rate = format_decimal(c.chip.links[peer(c)].bytes_per_second.value, "B/s")
@@ -290,14 +289,14 @@ def limits_section(c: Choices, m: Memory, t: Times) -> Section | None:
     return b.section()
 
 
-def _within(floor: StepFloor | None, limit: float) -> Working | None:
+def _within(floor: StepFloor | None, limit: float) -> str | None:
     if floor is None:
         return None
     numbers = f"{format_seconds(floor.seconds)} ≤ {format_seconds(limit)}"
     return spelled("Kept", "floor ≤ limit", numbers, floor.seconds <= limit)
 
 
-def _most_by(c: Choices, m: Memory, most: int) -> Working:
+def _most_by(c: Choices, m: Memory, most: int) -> str:
     """The largest count of sequences whose last step's floor is within the limit, and the floor there."""
     group = max(1, most // c.parallel.pipeline)
     floor = Steps(c, m).floor(1, c.positions, group).seconds
@@ -393,7 +392,7 @@ def speculation_section(c: Choices, m: Memory, t: Times) -> Section:
     return b.section()
 
 
-def _break_even(c: Choices, cost: float, least: float | None) -> Working:
+def _break_even(c: Choices, cost: float, least: float | None) -> str:
     """The acceptance at which a round's tokens are worth its cost."""
     words = "the acceptance at which tokens of a round = its cost in plain steps"
     if least is None:
