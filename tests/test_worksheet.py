@@ -350,7 +350,7 @@ def test_longer_sequences_are_larger_and_fewer(choices, longer):
         assert long["roofline.decode_floor_s"] >= short["roofline.decode_floor_s"]  # a new chunk begins empty
 
 
-@pytest.mark.parametrize("slug", catalogue())
+@pytest.mark.parametrize("slug", catalogue(every=True))
 def test_every_model_of_the_catalogue_is_sized(slug):
     report = size(slug, **BIG | {"tensor": smallest_ranks(slug)})
     assert report.values["refused"] == {}

@@ -109,6 +109,7 @@ form.addEventListener("change", ({ target }) => { if (aside.has(target)) update(
 // --- what is shown -------------------------------------------------------------------------------------------
 
 let texts = new Map(); // line → all it shows
+let warned = ""; // what is to be known, as it is shown
 
 function show(answer) {
   clearTimeout(pause); // what follows once the hand is still
@@ -122,6 +123,7 @@ function show(answer) {
   if ([...fresh.keys()].join() === [...texts.keys()].join()) change(answer, lines.filter(({ key }) => fresh.get(key) !== texts.get(key)));
   else renew(answer);
   texts = fresh;
+  warned = JSON.stringify(answer.warnings);
   focused?.();
   sheet.querySelector(".glance").replaceChildren(...answer.glance.map(({ label, text }) => make("span", {}, `${label} `, make("b", {}, text))));
   say("Computed in this page for the values shown.");
@@ -140,7 +142,7 @@ const lineOf = (key) => report.querySelector(`[data-line="${CSS.escape(key)}"]`)
 
 function change(answer, lines) { // the lines that differ, so that reading and focus stay where they are
   report.querySelector("h2").textContent = answer.title;
-  report.querySelector("section").replaceWith(known(answer));
+  if (JSON.stringify(answer.warnings) !== warned) report.querySelector("section").replaceWith(known(answer));
   for (const line of lines) {
     const before = lineOf(line.key);
     before.replaceWith(row(line, () => before.querySelector("details")?.open ?? false));

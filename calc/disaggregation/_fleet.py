@@ -58,7 +58,11 @@ class Mixed:
             return prompt or decode
         apart = 1 - self.overlap
         orders = (*product(prompt, decode), *product(decode, prompt))
-        return tuple((a + round(apart * b), c + round(apart * d)) for (a, c), (b, d) in orders)
+        highest: dict[int, int] = {}  # of lines of one slope, only the highest counts
+        for (a, c), (b, d) in orders:
+            fixed, slope = a + round(apart * b), c + round(apart * d)
+            highest[slope] = max(fixed, highest.get(slope, 0))
+        return tuple((fixed, slope) for slope, fixed in highest.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

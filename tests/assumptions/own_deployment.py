@@ -16,7 +16,7 @@ from . import Altered
 def deployments(draw: st.DrawFn) -> dict[str, Any]:
     """Any model of the catalogue on any chip, mostly cut into ranks that its heads divide by."""
     return {
-        "config": draw(st.sampled_from(models.catalogue())),
+        "config": draw(st.sampled_from(models.catalogue(every=True))),
         "accelerator": draw(st.sampled_from(list(hardware.accelerators()))),
         "tensor_parallel_ranks": draw(st.sampled_from([1, 1, 2, 4, 8])),
         "context_tokens": draw(st.integers(1, 131_072)),
