@@ -242,7 +242,7 @@ def compressed_bytes_per_position(*, entry_bytes, run):
     Examples
     --------
     >>> compressed_bytes_per_position(entry_bytes=584, run=4)
-    146
+    146.0
     """
     compressed_bytes_per_position = entry_bytes / run
     return compressed_bytes_per_position

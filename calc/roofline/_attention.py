@@ -155,7 +155,7 @@ def compressed_positions_read(*, new, cached, run, picked):
     Examples
     --------
     >>> [compressed_positions_read(new=new, cached=cached, run=4, picked=512) for new, cached in ((1, 4094), (9, 0))]
-    [512, 11]
+    [512, 8]
     """
     reach = run * picked - 1
     from_position = min(cached, reach)
