@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import chapters
 import pytest
 from assumptions import altered, declared
@@ -9,6 +11,7 @@ from hypothesis import Phase, given, settings
 
 NAMES = chapters.chapter_names()
 SETS = 60  # assumption sets drawn per chapter
+DRAWN = 3  # one in three has its figures written
 ENOUGH = 50
 
 
@@ -38,9 +41,10 @@ def test_sensible_assumptions(chapter):
     @given(parameters=sets.sensible)
     def survives(parameters):
         nonlocal finished, varied
-        drawn.add(repr(sorted(parameters.items())))
+        text = repr(sorted(parameters.items()))
+        drawn.add(text)
         varied |= parameters.keys()
-        result = chapters.run(chapter, **parameters)
+        result = chapters.run(chapter, drawn=crc32(text.encode()) % DRAWN == 0, **parameters)
         assert chapters.slips(result) == []
         if result.refusal is None:
             finished += 1

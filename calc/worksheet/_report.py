@@ -16,7 +16,7 @@ from calc.worksheet._lines import Line, Section, Warned
 COLUMNS = ("section", "label", "value", "unit", "text", "kind", "key", "step", "source", "note")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report:
     """One deployment on a worksheet. Made by `size`.
 
@@ -39,6 +39,9 @@ class Report:
     sections: tuple[Section, ...]
     warnings: tuple[Warned, ...]
     assumptions: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.title}, {len(self.lines)} lines>"
 
     @property
     def lines(self) -> tuple[Line, ...]:
