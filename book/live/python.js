@@ -3,8 +3,10 @@ let worker;
 let last = 0;
 const waiting = new Map();
 
+export function wake() { worker ??= start(); }
+
 export function call(name, ...args) {
-  worker ??= start();
+  wake();
   const id = ++last;
   worker.postMessage({ id, name, args });
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));

@@ -1,6 +1,6 @@
 // Brings the sizing worksheet to life. The numbers come from the same Python functions that wrote the page.
 import { formula, make, marked } from "./elements.js";
-import { call, latest } from "./python.js";
+import { call, latest, wake } from "./python.js";
 import { share } from "./share.js";
 
 const SHOWN = 200_000; // characters that a text area lays out without a halt; more is kept aside
@@ -29,6 +29,7 @@ function update() {
 form.querySelector("fieldset").disabled = false;
 say("Change a value and the numbers follow.");
 form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("pointerover", wake, { once: true }); // a hand on its way to a field: Python takes seconds to start
 form.addEventListener("focusin", update, { once: true });
 form.addEventListener("reset", (event) => { event.preventDefault(); fill(rest); update(); });
 form.addEventListener("input", ({ target }) => {
