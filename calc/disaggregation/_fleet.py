@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from calc import kv_cache, scheduling
@@ -49,9 +49,17 @@ class Mixed:
     prompt: StepTime
     decode: StepTime
     overlap: float
+    _known: dict = field(init=False, repr=False, compare=False, default_factory=dict)  # the same few loads return
 
     def lines(self, prefill_tokens: int, decode_sequences: int) -> tuple[tuple[int, int], ...]:
         """The lines of one phase alone, or of both in either order."""
+        load = prefill_tokens, decode_sequences
+        found = self._known.get(load)
+        if found is None:
+            found = self._known[load] = self._lines(*load)
+        return found
+
+    def _lines(self, prefill_tokens: int, decode_sequences: int) -> tuple[tuple[int, int], ...]:
         prompt = tuple(self.prompt.lines(prefill_tokens, 0)) if prefill_tokens else ()
         decode = tuple(self.decode.lines(0, decode_sequences)) if decode_sequences else ()
         if not (prompt and decode):

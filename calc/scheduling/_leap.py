@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from functools import lru_cache
 from heapq import heappop, heappush
 from operator import mul
 
@@ -42,7 +41,7 @@ def leap(requests: Sequence[Request], config: SchedulerConfig, step_time: StepTi
     limit, adaptive, chunked = config.long_prefill_threshold, config.adaptive_threshold, config.chunked_prefill
     whole, watermark, first_come = config.reserve_prompt, config.watermark_blocks, config.policy == "fcfs"
     counts_suffice = first_come and not config.prefix_caching  # even when somebody is preempted
-    lines = lru_cache(maxsize=4096)(step_time.lines)  # the same few loads return
+    lines = step_time.lines
 
     arrival = [ticks(r.arrival_s) for r in ordered]
     known = [r.prompt_tokens for r in ordered]  # tokens to compute before it decodes
