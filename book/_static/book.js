@@ -22,9 +22,9 @@ contents.addEventListener("focusout", ({ relatedTarget: next }) => {
   if (next && !contents.contains(next)) contents.hidePopover();
 });
 
-const boxes = new ResizeObserver((entries) => {
+const measure = (targets) => {
   // all are measured before one is changed, or the page would be laid out anew for each
-  const measured = entries.map(({ target }) => [target, target.scrollWidth > target.clientWidth + 1]);
+  const measured = targets.map((target) => [target, target.scrollWidth > target.clientWidth + 1]);
   for (const [target, wide] of measured) {
     target.classList.toggle("scrolls", wide);
     if (!wide) { target.removeAttribute("tabindex"); target.removeAttribute("role"); target.removeAttribute("aria-label"); continue; }
@@ -32,8 +32,12 @@ const boxes = new ResizeObserver((entries) => {
     target.setAttribute("role", "group");
     target.setAttribute("aria-label", "Scrolls sideways");
   }
-});
-for (const box of document.querySelectorAll(".scroll, div.math, .highlight pre")) boxes.observe(box);
+};
+const boxes = [...document.querySelectorAll(".scroll, div.math, .highlight pre")];
+const sizes = new ResizeObserver((entries) => measure(entries.map(({ target }) => target)));
+for (const box of boxes) sizes.observe(box);
+// those far from the window have no size yet, and the next Tab may lead to one
+addEventListener("keydown", ({ key }) => { if (key === "Tab") measure(boxes); });
 
 // The copy buttons of code lose the focus and say their outcome to the eye only.
 if (document.querySelector(".highlight")) {

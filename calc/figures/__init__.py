@@ -23,6 +23,7 @@ from calc.units import UNITS
 # Okabe and Ito's color-blind-safe hues, kept to those with at least 3:1 contrast on white and on near-black.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0a7bbd", "#d55e00", "#009e73", "#b0569b", "#8a8a8a"
 INK = "#000000"  # becomes the page's text color
+LONG = re.compile(r"(?<=[ \"])-?\d+\.\d{3,}")  # a hundredth of a point is enough
 GIB = UNITS["GiB"].factor
 
 STYLE = {
@@ -98,8 +99,10 @@ def picture(figure: Figure, *, alt: str, caption: str) -> Picture:
     salt = f"p{crc32(alt.encode()):08x}"
     svg = re.sub(r'id="([^"]+)"', rf'id="{salt}\1"', svg)
     svg = re.sub(r"(url\(|xlink:href=\")#", rf"\1#{salt}", svg)
-    svg = svg.replace(INK, "currentColor").replace("font-family", "-font-family")
+    svg = svg.replace(INK, "currentColor")
     svg = re.sub(r"font: ([\d.]+px) [^;\"]+", r"font-size: \1", svg)
+    svg = re.sub(r" ?font-family: [^;\"]+;?", "", svg)  # the page's own
+    svg = re.sub(r"<[^>]+>", lambda tag: LONG.sub(lambda number: f"{float(number[0]):.2f}", tag[0]), svg)
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" fill="currentColor" ', 1)
     return Picture(re.sub(r"\s*\n\s*", "\n", svg).strip(), alt, caption)
 

@@ -44,6 +44,7 @@ def test_what_scrolls_can_be_reached_by_keyboard(watched, pages):
         page = watched.open(path)
         # the page measures its boxes in the first frame after it has loaded
         page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.keyboard.press("Tab")
         unreachable = page.evaluate(
             """() => [...document.querySelectorAll('main *')].filter(e => {
                 const scrolls = /auto|scroll/.test(getComputedStyle(e).overflowX) && e.scrollWidth > e.clientWidth + 1;
