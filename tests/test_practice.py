@@ -28,7 +28,7 @@ from calc.units import UNITS, UnitError, format_bytes
 
 ROOT = Path(__file__).parents[1]
 SEEDS = range(120)
-MANY_SEEDS = range(400)
+MANY_SEEDS = range(200)
 PROBLEMS = {id: p for chapter in practice.chapters() for id, p in practice.problems(chapter).items()}
 NUMERIC = {id: p for id, p in PROBLEMS.items() if p.answer}
 KINDS = {"right", "right-unit-note", "mistake", "factor", "wrong", "unit", "unreadable"}

@@ -34,11 +34,11 @@ def fleets(draw: st.DrawFn) -> dict[str, Any]:
         "model_slug": draw(st.sampled_from(_served())),
         "accelerator_slug": draw(st.sampled_from(["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"])),
         "gpus_per_worker": draw(st.sampled_from([2, 4, 8])),
-        "workers": draw(st.sampled_from([2, 3, 4, 5])),
-        "requests_per_s": [lightest * times for times in draw(st.sampled_from([[1], [1, 2], [1, 2, 3], [3, 1, 2, 4]]))],
+        "workers": draw(st.sampled_from([2, 3, 3, 5])),
+        "requests_per_s": [lightest * times for times in draw(st.sampled_from([[1], [1, 2], [1, 2], [3, 1, 2]]))],
         "first_limit_ms": draw(st.one_of(st.integers(200, 4000), st.floats(200, 4000))),
         "pace_limit_ms": draw(st.one_of(st.integers(8, 100), st.floats(8, 100))),
-        "token_budgets": draw(st.sampled_from([[256, 512, 1024], [128], [2048, 512], [512, 8192]])),
+        "token_budgets": draw(st.sampled_from([[256, 1024], [128], [2048, 512], [8192]])),
         "nic_gbit_per_gpu": draw(st.sampled_from([10, 25, 100, 400, 800])),
         "wire_efficiency": draw(st.floats(0.3, 1)),
         "descriptor_us": draw(st.one_of(st.sampled_from([0, 1, 10]), st.floats(0.01, 10))),
@@ -50,7 +50,7 @@ def fleets(draw: st.DrawFn) -> dict[str, Any]:
         "overlap": draw(st.sampled_from([0, 0.25, 0.5, 0.9, 1])),
         "memory_fraction": draw(st.floats(0.7, 0.95)),
         "other_gib_per_gpu": draw(st.one_of(st.integers(0, 6), st.floats(0, 6))),
-        "simulated_requests": draw(st.sampled_from([200, 300, 400])),
+        "simulated_requests": draw(st.sampled_from([200, 250, 300])),
     }
 
 

@@ -46,7 +46,7 @@ def services(draw: st.DrawFn) -> dict[str, Any]:
         "other_gib_per_gpu": draw(st.one_of(st.integers(0, 6), st.floats(0, 6))),
         "token_budget": draw(st.sampled_from([512, 1024, 2048, 8192])),
         "growth_percent": draw(st.sampled_from([5, 20, 50, 100])),
-        "simulated_requests": draw(st.sampled_from([500, 1000, 2000])),
+        "simulated_requests": draw(st.sampled_from([500, 800, 1200])),
     }
 
 

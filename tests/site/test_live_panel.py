@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from calc.panel import render
 
 LIVE = "Computed in this page for the values shown."
-SIZE = 12  # of each panel; test_panel_parity.py takes ten times as many to the browser's Python
+SIZE = 5  # of each panel; test_panel_parity.py takes many more to the browser's Python
 
 
 @pytest.fixture(scope="module")
