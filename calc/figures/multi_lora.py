@@ -139,7 +139,7 @@ def slots_against_memory(
     alt = (
         f"With more slots more of {format_count(waiting)} waiting requests find one for their adapter, from "
         f"{significant(by_slots[0], 3)} to {significant(by_slots[-1], 3)}; the memory that is left holds the cache of "
-        f"{format_count(by_memory[0])} requests at first and {format_count(by_memory[-1])} at last. Most run with about "
+        f"{format_count(by_memory[0])} requests at first and {format_count(by_memory[-1])} at last. Most run with "
         f"{slots[best]} slots: {significant(both[best], 3)}."
     )
     caption = (
