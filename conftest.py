@@ -6,7 +6,7 @@ import pytest
 from nbval.plugin import IPyNbCell
 from xdist.scheduler import LoadFileScheduling
 
-LONGEST = ("tests/site/", "tests/test_altered_assumptions.py")
+SITE, ALTERED = "tests/site/", "tests/test_altered_assumptions.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,14 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, IPyNbCell):
             item.cell.execution_count = item.cell_num
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    items.sort(key=lambda item: not item.nodeid.startswith((SITE, ALTERED)))
 
 
 class ByFile(LoadFileScheduling):
     """A file to a core, for a chapter's cells run in order and a browser is started once; the longest, test by test."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(LONGEST[1]) else super()._split_scope(nodeid)
+        return nodeid if nodeid.startswith(ALTERED) else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:

@@ -324,7 +324,7 @@ def dimensions(result: str, /, **declared: str) -> Callable:
         def guarded(**arguments: Any) -> Any:
             _check_names(formula.__name__, parameters, defaults, arguments)
             checked = {name: plain(formula.__name__, name, value, declared[name]) for name, value in arguments.items()}
-            if _PLAIN.issuperset(map(type, arguments.values())):  # the usual case, ten times as fast
+            if _PLAIN.issuperset(map(type, arguments.values())):  # the usual case: neither arrays nor Quantities
                 answer = formula(**checked)
                 return int(answer) if whole else answer
             answer = _evaluate(formula, defaults | checked, whole)

@@ -22,10 +22,12 @@ contents.addEventListener("focusout", ({ relatedTarget: next }) => {
   if (next && !contents.contains(next)) contents.hidePopover();
 });
 
+const boxes = new Set(document.querySelectorAll(".scroll, div.math, .highlight pre")); // that were never measured
 const measure = (targets) => {
   // all are measured before one is changed, or the page would be laid out anew for each
   const measured = targets.map((target) => [target, target.scrollWidth > target.clientWidth + 1]);
   for (const [target, wide] of measured) {
+    boxes.delete(target);
     target.classList.toggle("scrolls", wide);
     if (!wide) { target.removeAttribute("tabindex"); target.removeAttribute("role"); target.removeAttribute("aria-label"); continue; }
     target.tabIndex = 0;
@@ -33,11 +35,10 @@ const measure = (targets) => {
     target.setAttribute("aria-label", "Scrolls sideways");
   }
 };
-const boxes = [...document.querySelectorAll(".scroll, div.math, .highlight pre")];
 const sizes = new ResizeObserver((entries) => measure(entries.map(({ target }) => target)));
 for (const box of boxes) sizes.observe(box);
 // those far from the window have no size yet, and the next Tab may lead to one
-addEventListener("keydown", ({ key }) => { if (key === "Tab") measure(boxes); });
+addEventListener("keydown", ({ key }) => { if (key === "Tab") measure([...boxes]); });
 
 // The copy buttons of code lose the focus and say their outcome to the eye only.
 if (document.querySelector(".highlight")) {

@@ -121,10 +121,11 @@ function show(answer) {
   const focused = place(document.activeElement);
   const lines = answer.sections.flatMap((section) => section.lines);
   const fresh = new Map(lines.map((line) => [line.key, JSON.stringify(line)]));
-  if ([...fresh.keys()].join() === [...texts.keys()].join()) change(answer, lines.filter(({ key }) => fresh.get(key) !== texts.get(key)));
+  const told = JSON.stringify(answer.warnings);
+  if ([...fresh.keys()].join() === [...texts.keys()].join()) change(answer, lines.filter(({ key }) => fresh.get(key) !== texts.get(key)), told !== warned);
   else renew(answer);
   texts = fresh;
-  warned = JSON.stringify(answer.warnings);
+  warned = told;
   focused?.();
   sheet.querySelector(".glance").replaceChildren(...answer.glance.map(({ label, text }) => make("span", {}, `${label} `, make("b", {}, text))));
   say("Computed in this page for the values shown.");
@@ -141,9 +142,9 @@ function renew(answer) {
 
 const lineOf = (key) => report.querySelector(`[data-line="${CSS.escape(key)}"]`);
 
-function change(answer, lines) { // the lines that differ, so that reading and focus stay where they are
+function change(answer, lines, news) { // the lines that differ, so that reading and focus stay where they are
   report.querySelector("h2").textContent = answer.title;
-  if (JSON.stringify(answer.warnings) !== warned) report.querySelector("section").replaceWith(known(answer));
+  if (news) report.querySelector("section").replaceWith(known(answer));
   for (const line of lines) {
     const before = lineOf(line.key);
     before.replaceWith(row(line, () => before.querySelector("details")?.open ?? false));

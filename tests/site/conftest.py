@@ -33,10 +33,8 @@ def browser(chromium: str) -> Iterator[Browser]:
         browser.close()
 
 
-NO_TROUBLE = (
-    "Service Worker registration blocked by Playwright",
-    "was preloaded using link preload but not used",  # said of a font that an earlier page of the same tab has read
-)
+BLOCKED = "Service Worker registration blocked by Playwright"
+PRELOADED = "was preloaded using link preload but not used"  # also said of a font that an earlier page of the tab read
 
 
 class Watched:
@@ -45,18 +43,23 @@ class Watched:
     def __init__(self, page: Page, address: str) -> None:
         self.page, self.address = page, address
         self.trouble: list[str] = []
+        self.pages = 0  # that the tab has shown
+        page.on("domcontentloaded", self.shown)
         page.on("request", lambda r: r.url.startswith((address, "data:")) or self.trouble.append(f"asked for {r.url}"))
         page.on("requestfailed", self.failed)
         page.on("response", lambda r: r.status < 400 or self.trouble.append(f"{r.status} for {r.url}"))
         page.on("console", lambda m: m.type in ("error", "warning") and self.complained(m.text))
         page.on("pageerror", lambda e: self.trouble.append(str(e)))
 
+    def shown(self, _: Page) -> None:
+        self.pages += 1
+
     def failed(self, request: Request) -> None:
         if request.failure != "net::ERR_ABORTED":  # given up because the test went on to the next page
             self.trouble.append(f"could not get {request.url}: {request.failure}")
 
     def complained(self, text: str) -> None:
-        if not any(known in text for known in NO_TROUBLE):
+        if text != BLOCKED and not (PRELOADED in text and self.pages > 1):
             self.trouble.append(text)
 
     def open(self, path: str) -> Page:
