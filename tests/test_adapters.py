@@ -555,6 +555,14 @@ def test_expected_running_between_its_bounds():
     assert runs[-1] == 32 and runs[0] > 1
 
 
+def test_fewer_slots_leave_the_same_queues_earlier():
+    popularity = adapters.zipf(adapters=50, exponent=1)
+    curve = adapters.expected_running_by_slots(popularity, requests=32, slots=40)
+    one_by_one = [adapters.expected_running(popularity, requests=32, slots=slots) for slots in range(1, 41)]
+    assert list(curve) == one_by_one == sorted(curve)
+    assert curve[31:] == (32,) * 9  # a slot for every request
+
+
 def test_with_one_slot_those_run_who_want_what_the_first_wants():
     popularity = adapters.zipf(adapters=1000, exponent=1)
     exact = 1 + 63 * sum(share**2 for share in popularity)

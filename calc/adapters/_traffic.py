@@ -7,7 +7,7 @@ from bisect import bisect
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, combinations
-from math import comb, exp, expm1, fsum, isfinite
+from math import comb, expm1, fsum, isfinite
 
 from calc.units import CalcError, format_count
 
@@ -128,8 +128,8 @@ def characteristic_time(popularity: Sequence[float], *, slots: int) -> float:
 
     time = 0.0
     for _ in range(MOST_STEPS):  # Newton's steps from below never overshoot: what is seen grows ever more slowly
-        missing = slots - fsum(-expm1(-share * time) for share in wanted)
-        step = missing / fsum(share * exp(-share * time) for share in wanted)
+        unseen = [expm1(-share * time) for share in wanted]  # less one
+        step = (slots + fsum(unseen)) / fsum(share + share * less for share, less in zip(wanted, unseen, strict=True))
         time += step
         if step <= CLOSE * time:
             break
@@ -362,9 +362,6 @@ def expected_running(
 ) -> float:
     """Waiting requests that start at once by the rule of `admitted`, on average over queues.
 
-    Queues are drawn until their slots are taken. From there on a request starts with the joint popularity
-    of the adapters that have one.
-
     Parameters
     ----------
     popularity : sequence of float
@@ -391,19 +388,66 @@ def expected_running(
     >>> expected_running([1.0], requests=64, slots=1)
     64.0
     """
+    return expected_running_by_slots(popularity, requests=requests, slots=slots, draws=draws, seed=seed)[-1]
+
+
+def expected_running_by_slots(
+    popularity: Sequence[float], *, requests: int, slots: int, draws: int = 1000, seed: int = 0
+) -> tuple[float, ...]:
+    """What `expected_running` gives for 1 slot, for 2, and so on.
+
+    Parameters
+    ----------
+    popularity : sequence of float
+        Share of requests for each adapter.
+    requests : int
+        Requests that wait, each with an adapter; there is a seat for each.
+    slots : int
+        The most slots.
+    draws, seed : int
+        Queues to average over, and the seed they are drawn from.
+
+    Returns
+    -------
+    tuple of float
+        One for each number of slots, each good to about 1%.
+
+    Raises
+    ------
+    CalcError
+        If a share is negative, they don't sum to 1, or a count is no positive whole number.
+
+    Notes
+    -----
+    A queue is drawn until the most slots are taken. The request that takes slot n is where a batch with n slots leaves
+    the queue: from there on a request starts with the joint popularity of the n adapters that have one.
+
+    Examples
+    --------
+    >>> expected_running_by_slots([1.0], requests=64, slots=2)
+    (64.0, 64.0)
+    """
     _check(popularity)
     for name, value in (("requests", requests), ("slots", slots), ("draws", draws)):
         _whole(name, value, 1)
-    draw, sums, last = random.Random(seed), list(accumulate(popularity)), len(popularity) - 1
-    running = []
+    dice, sums, last = random.Random(), list(accumulate(popularity)), len(popularity) - 1
+    running = [0.0] * slots
     for stratum in range(draws):
+        dice.seed(seed * draws + stratum)  # a queue of its own, whose start does not depend on the slots
         loaded: set[int] = set()
-        started, point = 0, (stratum + draw.random()) / draws  # first requests spread over all popularities
-        while started < requests and len(loaded) < slots:
-            loaded.add(min(bisect(sums, point), last))
-            started, point = started + 1, draw.random()
-        running.append(started + (requests - started) * fsum(popularity[i] for i in loaded))
-    return fsum(running) / draws
+        covered, point = 0.0, (stratum + dice.random()) / draws  # first requests spread over all popularities
+        for started in range(1, requests + 1):
+            adapter = min(bisect(sums, point), last)
+            if adapter not in loaded:
+                loaded.add(adapter)
+                covered += popularity[adapter]
+                running[len(loaded) - 1] += started + (requests - started) * covered
+                if len(loaded) == slots:
+                    break
+            point = dice.random()
+        for spare in range(len(loaded), slots):
+            running[spare] += requests
+    return tuple(total / draws for total in running)
 
 
 def _whole(name: str, value: int, least: int, most: int | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from matplotlib.axes import Axes
@@ -102,7 +103,7 @@ def sets_by_area(*, sets: list[tuple[str, float, float]]) -> Picture:
 
 
 def slots_against_memory(
-    *, slots: list[int], by_slots: list[float], by_memory: list[float], marked: list[int], waiting: int
+    *, slots: list[int], by_slots: Sequence[float], by_memory: Sequence[float], marked: list[int], waiting: int
 ) -> Picture:
     """Requests that can run, by the slots there are and by the memory that slots leave.
 
@@ -110,7 +111,7 @@ def slots_against_memory(
     ----------
     slots : list of int
         Slots on each GPU: every number, because memory may run out between two that are far apart.
-    by_slots, by_memory : list of float
+    by_slots, by_memory : sequence of float
         Requests that run for each number of slots: as far as adapters go, and as far as the cache goes.
     marked : list of int
         Slots that get a point and a tick.
