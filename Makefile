@@ -34,7 +34,7 @@ book: $(BOOK) ## build the book into _build/html; a warning is an error
 	@echo "The book is in _build/html; make serve shows it."
 
 test: lint $(BOOK) ## set up and run every test
-	$(RUN) python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(RUN) OPENBLAS_NUM_THREADS=1 python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) ## check style, spelling and the notebooks' normal form
 	$(RUN) ruff check .

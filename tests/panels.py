@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
+from built import parsed
 
 
 def declared(site: Path) -> Iterator[tuple[str, str, dict[str, list[Any]]]]:
     """Page, function and, for each input, the values to try it at: all choices, all or some slider stops."""
     for path in sorted(site.rglob("*.html")):
-        for panel in BeautifulSoup(path.read_text("utf-8"), "html.parser").select("[data-panel]"):
+        if "data-panel=" not in path.read_text("utf-8"):
+            continue
+        for panel in parsed(path, class_="panel").select("[data-panel]"):
             inputs = {field["name"]: values(panel, field) for field in panel.select("[name]")}
             yield path.relative_to(site).as_posix(), panel["data-panel"], inputs
 

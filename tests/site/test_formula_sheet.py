@@ -8,7 +8,7 @@ from pathlib import Path
 
 import notebooks
 import pytest
-from bs4 import BeautifulSoup
+from built import parsed
 from sphinx.errors import ExtensionError
 
 from calc import kv_cache
@@ -51,7 +51,7 @@ def test_a_working_of_no_formula_stops_the_build(tmp_path):
 
 
 def test_every_formula_in_the_output_of_a_chapter_stands_on_the_sheet(site):
-    sheet = BeautifulSoup((site / "book" / "reference" / "formulas.html").read_text("utf-8"), "html.parser")
+    sheet = parsed(site / "book" / "reference" / "formulas.html")
     derived = set()  # the page of a step, and the result that the sheet says it derives
     for module, own in formulas.formulas().items():
         for name in own:

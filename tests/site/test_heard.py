@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from bs4 import BeautifulSoup
+from built import parsed
 from playwright.sync_api import expect
 
 FOCUSED = "document.activeElement"
 LIVE = "Computed in this page for the values shown."
-
-
-def parsed(site, path):
-    return BeautifulSoup((site / path).read_text("utf-8"), "html.parser")
 
 
 def test_a_copy_button_keeps_the_focus_and_says_that_it_copied(watched, panel_path):
@@ -110,7 +106,7 @@ def test_a_second_link_of_the_worksheet_is_said_again(watched):
 
 
 def test_units_and_names_in_formulas_are_words(site):
-    page = parsed(site, "book/memory/kv_cache.html")
+    page = parsed(site / "book/memory/kv_cache.html")
     heard = {name.text for name in page.select("math mi")}
     assert {"KiB", "MiB", "pos", "kv"} <= heard
     alone = r'<mi mathvariant="normal">[A-Za-z]</mi>'
@@ -188,7 +184,7 @@ def test_a_problem_and_its_level_are_told_apart(watched, practice_path):
 
 def test_every_table_has_a_name_and_every_row_a_head(site):
     for path in site.rglob("*.html"):
-        for table in parsed(site, path.relative_to(site)).select("article table"):
+        for table in parsed(path, name="table").select("table"):
             assert table.get("aria-label") or table.caption, (path.name, str(table)[:200])
             for row in table.select("tbody tr"):
                 first = row.find(["th", "td"])
@@ -196,6 +192,6 @@ def test_every_table_has_a_name_and_every_row_a_head(site):
 
 
 def test_a_missing_page_has_a_way_past_its_frame(watched, site):
-    target = parsed(site, "404.html").select_one("a.skip")["href"]
+    target = parsed(site / "404.html").select_one("a.skip")["href"]
     watched.open(target.removeprefix("/"))
     expect(watched.page.locator("main:target h1")).to_have_text("Page not found")

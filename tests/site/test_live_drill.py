@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from bs4 import BeautifulSoup
+from built import parsed
 from panels import line_as_read
 from playwright.sync_api import expect
 
@@ -109,7 +110,7 @@ def rows(page):
 
 
 def built(site) -> BeautifulSoup:
-    return BeautifulSoup((site / PATH).read_text("utf-8"), "html.parser")
+    return parsed(site / PATH)
 
 
 def test_every_problem_returns_to_a_step_of_its_built_chapter(site):

@@ -7,7 +7,7 @@ from random import Random
 from urllib.parse import parse_qsl, quote
 
 import pytest
-from bs4 import BeautifulSoup
+from built import parsed
 from panels import line_as_read
 from playwright.sync_api import expect
 
@@ -118,7 +118,7 @@ def test_every_step_that_a_line_may_name_is_there(site):
 
 
 def test_every_field_has_a_label_and_the_library_s_default(site):
-    page = BeautifulSoup((site / PATH).read_text("utf-8"), "html.parser")
+    page = parsed(site / PATH)
     for field in form():
         (tag,) = page.select(f'[data-worksheet] [name="{field.name}"]')
         assert field.label in page.select_one(f'label[for="{tag["id"]}"]').text

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from bs4 import BeautifulSoup
+from built import parsed
 
 from calc.published import field_cases, rows
 from calc.sources import data_path
@@ -42,7 +43,7 @@ def test_an_erratum_must_agree_with_its_right_value():
 
 
 def test_the_ledger_page_has_every_published_value(site):
-    page = BeautifulSoup((site / "book" / "reference" / "evidence.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "book" / "reference" / "evidence.html")
     shown = {row["id"]: row for row in page.select(".ledger tbody tr")}
     assert set(shown) == {row.id for row in rows()}
     tags = {"pin": "", "label": "unit", "erratum": "erratum", "copy": "same source"}
@@ -66,10 +67,7 @@ def test_an_answer_that_disagrees_stops_the_build():
 
 
 def test_every_field_case_stands_on_the_ledger_or_among_the_errata(site):
-    pages = [
-        BeautifulSoup((site / "book" / "reference" / f"{name}.html").read_text("utf-8"), "html.parser")
-        for name in ("evidence", "errata")
-    ]
+    pages = [parsed(site / "book" / "reference" / f"{name}.html") for name in ("evidence", "errata")]
     ledger, wrong = ([tag.text for tag in page.select(".row-id")] for page in pages)
     right = [case.id for case in field_cases() if case.wrong is None]
     assert sorted(ledger) == sorted([*right, *(row.id for row in rows())])
@@ -81,7 +79,7 @@ def test_every_field_case_stands_on_the_ledger_or_among_the_errata(site):
 
 
 def test_every_recorded_run_stands_once_on_the_ledger(site):
-    page = BeautifulSoup((site / "book" / "reference" / "evidence.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "book" / "reference" / "evidence.html")
     for path in sorted(data_path().joinpath("measured").glob("*.jsonl.gz")):
         header, *lines = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
         fold = page.find(id=f"runs-{header['name']}")
@@ -119,7 +117,7 @@ def test_chapters_that_read_a_recording_link_to_how_it_was_made():
 
 
 def test_every_symbol_that_a_formula_uses_stands_in_one_group(site):
-    page = BeautifulSoup((site / "book" / "conventions.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "book" / "conventions.html")
     tables = page.select("#symbols section table")
     assert len(tables) == len(groups()) >= 5
     names = [name for group in groups().values() for name in group]
@@ -238,10 +236,10 @@ def test_terms_are_not_linked_in_links_tables_formulas_or_inside_words():
 def test_every_chapter_links_to_the_glossary(site):
     chapters = [page for part in ("memory", "time", "service") for page in (site / "book" / part).glob("*.html")]
     assert chapters
-    glossary = BeautifulSoup((site / "book" / "reference" / "glossary.html").read_text("utf-8"), "html.parser")
+    glossary = parsed(site / "book" / "reference" / "glossary.html")
     entries = {entry["id"] for entry in glossary.select("dt[id]")}
     for page in chapters:
-        links = BeautifulSoup(page.read_text("utf-8"), "html.parser").select("a.term")
+        links = parsed(page, class_="term").select("a.term")
         assert links, page.name
         anchors = [link["href"].partition("#")[2] for link in links]
         assert len(anchors) == len(set(anchors))
@@ -249,7 +247,7 @@ def test_every_chapter_links_to_the_glossary(site):
 
 
 def test_every_formula_on_the_sheet_names_a_step_that_exists(site):
-    sheet = BeautifulSoup((site / "book" / "reference" / "formulas.html").read_text("utf-8"), "html.parser")
+    sheet = parsed(site / "book" / "reference" / "formulas.html")
     found = sheet.select("div.formula")
     assert len(found) > 100
     for box in found:
@@ -264,7 +262,7 @@ def test_every_erratum_names_a_test_that_exists(site):
     entries = [*errata.printed(), *(entry for group in errata.said().values() for entry in group)]
     assert {entry["test"].partition("[")[0] for entry in entries} == {errata.PRINTED, errata.SAID}
     assert all(f"def {name}(" in source for name in (errata.PRINTED, errata.SAID))
-    page = BeautifulSoup((site / "book" / "reference" / "errata.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "book" / "reference" / "errata.html")
     shown = page.select("table.ledger tbody tr")
     assert len(shown) == len(entries)
     assert [row.find("td", {"data-label": "Off by"}).text for row in shown] == [entry["off"] for entry in entries]

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from bs4 import BeautifulSoup
+from built import parsed
 from playwright.sync_api import expect
 
 from calc.sources import KINDS
@@ -181,7 +182,7 @@ def test_on_a_phone_the_contents_open_and_close_by_keyboard(watched, panel_path)
 
 
 def test_every_kind_of_number_is_named_for_those_who_listen(site):
-    page = BeautifulSoup((site / "book" / "conventions.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "book" / "conventions.html")
     for kind in KINDS:
         assert page.select_one(f".kind-{kind} .unseen").text == f"{kind}: "
 
@@ -194,6 +195,6 @@ def test_a_chapter_can_be_downloaded_as_a_notebook(watched, panel_path):
 
 
 def test_a_missing_page_is_answered_from_the_root_of_the_site(site):
-    page = BeautifulSoup((site / "404.html").read_text("utf-8"), "html.parser")
+    page = parsed(site / "404.html")
     assert page.base["href"] == "/"
     assert not [a["href"] for a in page.select("a[href]") if a["href"].startswith((".", "#"))]

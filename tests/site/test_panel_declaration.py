@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
+from built import parsed
 from panels import declared
 
 from calc.panel import render
@@ -80,7 +81,7 @@ def test_a_broken_declaration_fails_the_build(inputs, path, says):
 def test_every_end_and_every_choice_gets_an_answer_or_a_reason(site):
     """The others stay at the defaults; test_panel_parity.py mixes them."""
     for page, path, inputs in declared(site):
-        shown = BeautifulSoup((site / page).read_text("utf-8"), "html.parser").select_one(f'[data-panel="{path}"]')
+        shown = parsed(site / page, class_="panel").select_one(f'[data-panel="{path}"]')
         defaults = {}
         for name, tried in inputs.items():
             field = shown.select_one(f'[name="{name}"]')

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from built import parsed
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -23,15 +24,11 @@ from textbook.chart import Chapter, chapter, homes, leaning  # noqa: E402
 START, CHAPTER = "book/start.html", "book/memory/kv_cache.html"
 
 
-def soup(site, path):
-    return BeautifulSoup((site / path).read_text("utf-8"), "html.parser")
-
-
 def test_the_map_has_every_problem_in_the_order_of_the_contents(site):
     parts = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
     pages = [(part["caption"], page["file"]) for part in parts for page in part["chapters"]]
     wanted = [(part, chapter(ROOT, page)) for part, page in pages if chapter(ROOT, page)]
-    shown = soup(site, START).select_one(".map")
+    shown = parsed(site / START).select_one(".map")
     assert [h3.next_element.strip() for h3 in shown("h3")] == list(dict.fromkeys(part for part, _ in wanted))
     rows = [(a["href"], a.select_one(".number").text, a.contents[-1].strip()) for a in shown.select("li a")]
     assert rows == [
@@ -141,9 +138,9 @@ def test_a_report_takes_the_step_from_the_address(watched):
 
 
 def test_without_javascript_the_report_is_there_to_fill_in(site):
-    text = soup(site, CHAPTER).select_one("#report textarea").text
+    text = parsed(site / CHAPTER).select_one("#report textarea").text
     assert text.splitlines()[0] == "Page: KV bytes for a 70B model (book/memory/kv_cache)"
-    assert soup(site, CHAPTER).select("#report a") == []
+    assert parsed(site / CHAPTER).select("#report a") == []
 
 
 def test_a_report_opens_as_an_issue_where_there_is_a_place_for_it(monkeypatch):

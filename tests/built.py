@@ -1,0 +1,14 @@
+"""Pages of the built book, parsed."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from bs4 import BeautifulSoup, SoupStrainer
+
+
+@functools.lru_cache(maxsize=4)  # a chapter takes half a second, and tens of megabytes
+def parsed(path: Path, **only: str) -> BeautifulSoup:
+    """A page, or the elements of it that `SoupStrainer` is asked for by `name` or by `class_`, which takes a tenth."""
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser", parse_only=SoupStrainer(**only) if only else None)
