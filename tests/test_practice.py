@@ -93,10 +93,13 @@ def window_bytes(n, freed: bool) -> int:
 
 
 @functools.cache
-def draws(id: str) -> list:
-    """The different sets of numbers that many seeds give."""
-    numbers = [PROBLEMS[id].draw(seed) for seed in MANY_SEEDS]
-    return list({json.dumps(vars(n), sort_keys=True): n for n in numbers}.values())
+def draws(id: str, seeds: range = MANY_SEEDS) -> dict:
+    """Seed → numbers, for the different sets of numbers that many seeds give: most problems come round earlier."""
+    different = {}
+    for seed in seeds:
+        numbers = PROBLEMS[id].draw(seed)
+        different.setdefault(json.dumps(vars(numbers), sort_keys=True), (seed, numbers))
+    return dict(different.values())
 
 
 def simulated_positions(prompt: int, output: int) -> int:
@@ -157,8 +160,7 @@ def test_every_numeric_problem_has_a_second_derivation():
 
 @pytest.mark.parametrize("id", NUMERIC)
 def test_answer_equals_second_derivation(id):
-    for seed in SEEDS:
-        n = PROBLEMS[id].draw(seed)
+    for seed, n in draws(id, SEEDS).items():
         assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
 
 
@@ -236,14 +238,14 @@ def test_weights_and_cache_fit_where_they_are_said_to_be(id):
     """On one GPU, or on as many as there are ranks, and none larger than an H200."""
     memory = load_json("hardware.json")["accelerators"]["h200-sxm"]["memory"]["total"]["amount"]
     room = int(memory.removesuffix(" MiB")) * 2**20
-    for n in draws(id):
+    for n in draws(id).values():
         weights = count(load(n.model)).total * (1 if n.model in IN_FP8 else 2) / getattr(n, "ranks", 1)
         cache = SECOND[id](n) if hasattr(n, "ranks") else token(n) * n.positions
         assert weights + cache < 0.95 * room, n
 
 
 def test_a_window_problem_has_something_to_let_go():
-    for n in draws("kv_cache/window"):
+    for n in draws("kv_cache/window").values():
         assert window_bytes(n, freed=True) < window_bytes(n, freed=False), n
 
 
@@ -364,7 +366,7 @@ def exact_text(question: Question, value: float | None = None) -> str:
 
 @pytest.mark.parametrize("id", NUMERIC)
 def test_right_answer_is_right_however_written(id):
-    for seed in SEEDS:
+    for seed in draws(id, SEEDS):
         question = Question(PROBLEMS[id], seed)
         target = question.problem.answer(question.numbers)
         texts = [exact_text(question)]
@@ -537,7 +539,7 @@ def test_unreadable_answers_say_what_to_type(text, remedy):
 @pytest.mark.parametrize("id", NUMERIC)
 def test_each_mistake_is_recognized_and_named(id):
     problem, named = PROBLEMS[id], set()
-    for seed in SEEDS:
+    for seed in draws(id, SEEDS):
         question = Question(problem, seed)
         n, target = question.numbers, problem.answer(question.numbers)
         for name, mistake in problem.mistakes.items():
@@ -568,7 +570,7 @@ def written(value: float, unit: str) -> set[str]:
 @pytest.mark.parametrize("id", NUMERIC)
 def test_no_mistake_however_rounded_is_called_right(id):
     problem = PROBLEMS[id]
-    for n in draws(id):
+    for n in draws(id).values():
         target = problem.answer(n)
         values = {mistake(n) for mistake in problem.mistakes.values()} - {None}
         wrong = {v for v in values if v > 0 and not math.isclose(v, target, rel_tol=1e-12)}
@@ -580,7 +582,7 @@ def test_no_mistake_however_rounded_is_called_right(id):
 @pytest.mark.parametrize("id", [i for i, p in NUMERIC.items() if p.unit == "B"])
 def test_gb_written_for_gib_is_not_called_right(id):
     """Unless the answer rounds to the same: 288 KiB is 294.9 kB, and "290 KiB" is right."""
-    for n in draws(id):
+    for n in draws(id).values():
         target = PROBLEMS[id].answer(n)
         for binary, decimal in (("KiB", "kB"), ("MiB", "MB"), ("GiB", "GB")):
             for meant, said in ((binary, decimal), (decimal, binary)):

@@ -115,13 +115,6 @@ SECOND = {
 PROBLEMS = practice.problems("continuous_batching")
 
 
-@pytest.mark.parametrize("id", SECOND)
-def test_answer_equals_second_derivation(id):
-    for seed in range(120):
-        n = PROBLEMS[id].draw(seed)
-        assert math.isclose(PROBLEMS[id].answer(n), SECOND[id](n), rel_tol=1e-12), (seed, n)
-
-
 def test_there_are_easy_hard_and_design_problems():
     levels = [problem.level for problem in PROBLEMS.values()]
     assert len(levels) >= 9 and {1, 2, 3, "design"} <= set(levels)

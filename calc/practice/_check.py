@@ -93,10 +93,9 @@ def check(problem: Problem | Question, answer: str, seed: int = 0) -> Verdict:
         written = read(answer, problem.per)
     except UnitError as error:
         return Verdict(False, "unreadable", f"{str(error)[0].upper()}{str(error)[1:].rstrip('.')}.")
-    target = problem.answer(numbers)
     grain = problem.grain(numbers) if problem.grain else 0.0
-    classic = problem.wrong_values(numbers)
-    attempt = _Attempt(problem, written, lookup(written.unit), target, problem.slack(numbers), grain, classic)
+    unit, known = lookup(written.unit), (question.answer, question.slack, grain, question.wrong_values)
+    attempt = _Attempt(problem, written, unit, *known)
     verdicts = (finding(attempt) for finding in (_unit_trouble, _right, _coarse, _twin_unit, _named, _slipped))
     return next(filter(None, verdicts), None) or _far(attempt)
 

@@ -201,6 +201,21 @@ class Question:
         """The numbers of this seed."""
         return self.problem.draw(self.seed)
 
+    @functools.cached_property
+    def answer(self) -> float:
+        """The right number, in the unit of the problem."""
+        return self.problem.answer(self.numbers)
+
+    @functools.cached_property
+    def slack(self) -> float:
+        """How far an answer may be from it."""
+        return self.problem.slack(self.numbers)
+
+    @functools.cached_property
+    def wrong_values(self) -> dict[str, float]:
+        """What the classic mistakes give."""
+        return self.problem.wrong_values(self.numbers)
+
     @property
     def text(self) -> str:
         """The question."""
