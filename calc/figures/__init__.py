@@ -97,8 +97,10 @@ def picture(figure: Figure, *, alt: str, caption: str) -> Picture:
     svg = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"| height="[^"]*"(?=[^>]*viewBox)', r"\1", svg, count=2)
     salt = f"p{crc32(alt.encode()):08x}"
-    svg = re.sub(r'id="([^"]+)"', rf'id="{salt}\1"', svg)
-    svg = re.sub(r"(url\(|xlink:href=\")#", rf"\1#{salt}", svg)
+    # a name that matplotlib makes hangs on the last digit of a float, which is not the same on every machine
+    names = {name: f"{salt}-{n}" for n, name in enumerate(dict.fromkeys(re.findall(r'(?:url\(|href=")#([^)"]+)', svg)))}
+    svg = re.sub(r' id="([^"]+)"', lambda own: f' id="{names[own[1]]}"' if own[1] in names else "", svg)
+    svg = re.sub(r'(url\(|href=")#([^)"]+)', lambda used: f"{used[1]}#{names[used[2]]}", svg)
     svg = svg.replace(INK, "currentColor")
     svg = re.sub(r"font: ([\d.]+px) [^;\"]+", r"font-size: \1", svg)
     svg = re.sub(r" ?font-family: [^;\"]+;?", "", svg)  # the page's own
