@@ -77,8 +77,9 @@ $(VENV)/.lab: requirements-lab.lock $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-lab.lock
 	@touch $@
 
-$(NODE): package.json package-lock.json $(READY)
+$(NODE): package.json package-lock.json tools/compile_stdlib.mjs $(READY)
 	$(RUN) npm ci --ignore-scripts --no-audit --no-fund
+	$(RUN) node tools/compile_stdlib.mjs
 	@touch $@
 
 $(LIGHTHOUSE): tools/lighthouse/package.json tools/lighthouse/package-lock.json $(READY)

@@ -1,8 +1,9 @@
-"""Pages of the built book, parsed."""
+"""Pages of the built book, parsed, and what their files weigh."""
 
 from __future__ import annotations
 
 import functools
+import gzip
 from pathlib import Path
 
 from bs4 import BeautifulSoup, SoupStrainer
@@ -12,3 +13,8 @@ from bs4 import BeautifulSoup, SoupStrainer
 def parsed(path: Path, **only: str) -> BeautifulSoup:
     """A page, or the elements of it that `SoupStrainer` is asked for by `name` or by `class_`, which takes a tenth."""
     return BeautifulSoup(path.read_text("utf-8"), "html.parser", parse_only=SoupStrainer(**only) if only else None)
+
+
+def weight(name: str, body: bytes) -> int:
+    """Bytes of a file as a host that compresses text would send it."""
+    return len(body) if name.endswith((".woff2", ".png", ".zip", ".whl")) else len(gzip.compress(body, 6))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from built import parsed, weight
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from serve import bind
 
@@ -121,6 +122,12 @@ def test_every_file_of_the_edition_answers_offline(kept, site):
     asked = "paths => Promise.all(paths.map(path => fetch(path).then(a => a.ok, () => false)))"
     answered = page.evaluate(asked, [f"{address}/{path}" for path in paths])
     assert [path for path, ok in zip(paths, answered, strict=True) if not ok] == []
+
+
+def test_the_start_page_says_what_a_visit_fetches_in_all(site):
+    said = re.search(r"about (\d+)\sMB, fetched while you read", parsed(site / "book" / "start.html").text)
+    fetched = sum(weight(path, (site / path).read_bytes()) for path in edition(site))
+    assert int(said[1]) == round(fetched / 1e6)
 
 
 def test_a_panel_computes_offline(kept):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
@@ -10,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from bs4 import BeautifulSoup
-from built import parsed
+from built import parsed, weight
 from playwright.sync_api import expect
 
 from calc.sources import KINDS
@@ -130,17 +129,11 @@ def test_a_chapter_is_light_before_it_is_touched(browser, address, site, pages):
         answers = []
         page.on("response", lambda answer, answers=answers: answers.append(answer))
         page.goto(f"{address}/{path}", wait_until="networkidle")
-        weight = {answer.url: compressed(answer) for answer in answers}
+        weights = {answer.url: weight(answer.url, answer.body()) for answer in answers}
         context.close()
-        if sum(weight.values()) >= BUDGET:
-            heavy[path] = weight
+        if sum(weights.values()) >= BUDGET:
+            heavy[path] = weights
     assert heavy == {}
-
-
-def compressed(response) -> int:
-    """Bytes of an answer as a host that compresses text would send it."""
-    body = response.body()
-    return len(body) if response.url.endswith((".woff2", ".png")) else len(gzip.compress(body, 6))
 
 
 def test_every_page_forbids_foreign_origins_and_names_itself(site, pages):

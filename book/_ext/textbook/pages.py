@@ -49,7 +49,7 @@ STAGED = (
     ("live/pyodide", "node_modules/pyodide/pyodide.mjs"),
     ("live/pyodide", "node_modules/pyodide/pyodide.asm.*"),
     ("live/pyodide", "node_modules/pyodide/pyodide-lock.json"),
-    ("live/pyodide", "node_modules/pyodide/python_stdlib.zip"),
+    ("live/pyodide", "node_modules/pyodide/compiled/python_stdlib.zip"),
 )
 
 
