@@ -78,7 +78,8 @@ def bench(pages: tuple[str, ...] = PAGES, runs: int = RUNS) -> None:
     with bind(0, SITE, Compressing) as server:
         server.handle_error = lambda *_: None  # a browser that is closed hears no answer out
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        print(f"  {'':<40}{'scores':<20}{'kB':>5}{'of 250':>8}{'requests':>10}{'shift':>8}{'blocked':>10}{'held up':>10}")
+        columns = f"{'kB':>5}{'of 250':>8}{'requests':>10}{'shift':>8}{'blocked':>10}{'held up':>10}"
+        print(f"  {'':<40}{'scores':<20}{columns}")
         for page in pages:
             if not (SITE / page).is_file():
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
 from types import SimpleNamespace as Numbers
 
 from calc import capacity, kv_cache, queueing, roofline
@@ -10,7 +9,7 @@ from calc.hardware import accelerator
 from calc.parallel import Parallel
 from calc.practice._problem import Problem
 from calc.practice.capacity._model import BLOCK, LIMIT, ROOM, RULES, geometry, gib
-from calc.units import format_bytes, format_count, format_percent, format_seconds
+from calc.units import format_bytes, format_count, format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -133,7 +132,7 @@ def _load(n: Numbers) -> list[str]:
         f"A response of {n.output:,} tokens takes {format_seconds(n.output * step)} or more, "
         f"{format_seconds(step)} a step to read the weights; prompts of others leave it "
         f"{format_percent(1 - _busy(n), 2)} of the time. By these floors a request stays {format_seconds(stay)}, and "
-        f"{format_count(ceil(flying))} are in at once on average. "
+        f"about {significant(flying, 2)} are in at once on average. "
         + (
             "Memory leaves room for slower steps and for bursts; measure how long a request really stays."
             if flying < requests

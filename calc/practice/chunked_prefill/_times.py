@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, hypot
+from math import ceil, floor, hypot
 from types import SimpleNamespace as Numbers
 
 from calc import queueing, scheduling
@@ -279,7 +279,7 @@ choose_budget = Problem(
         f"{format_percent(n.wait_s / n.every_s)} of the time. If they come independently of each other, one waits "
         f"{format_seconds(_behind(n))} on average before its own begins, and {n.wait_s} s are not kept. To take "
         f"{n.wait_s} s on average, wait included, each must be read in {format_seconds(_one(n))}: "
-        f"{format_count(ceil(n.longest / (_one(n) * 1000 / n.gap_ms)))} tokens a step or more. For more than the "
+        f"{format_count(ceil(n.longest / floor(_one(n) * 1000 / n.gap_ms)))} tokens a step or more. For more than the "
         "average, less.",
         "Otherwise sweep the budgets around those numbers, with repeats. Of those that keep the gap find the one in "
         "which the document is read soonest; of all that the repeats don't tell from it, take the one with the "

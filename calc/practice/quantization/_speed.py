@@ -239,7 +239,7 @@ def _candidates(n: Numbers) -> list[tuple[str, str]]:
 
 
 def _fits(n: Numbers, name: str, element: str) -> bool:
-    usable = SHARE * chip(n.chip).memory_bytes.value
+    usable = SHARE * chip(n.chip).program_bytes.value
     return held(n.model, name).total_bytes / n.gpus + _cached(n, element) <= usable
 
 
@@ -321,7 +321,7 @@ service = Problem(
     ask=lambda n: (
         f"You serve {geometry(n.model).name} on {n.gpus} × {chip(n.chip).name}, about {n.sequences} sequences at a "
         f"time, up to {n.positions:,} positions each. An engine may use {format_percent(SHARE)} of a GPU's "
-        f"{format_bytes(chip(n.chip).memory_bytes.value)} for weights and cache. Somebody proposes 4-bit weights "
+        f"{format_bytes(chip(n.chip).program_bytes.value)} for weights and cache. Somebody proposes 4-bit weights "
         "because they are four times smaller. How do you decide how to quantize, "
         "if at all?"
     ),
