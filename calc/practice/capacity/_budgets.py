@@ -201,7 +201,8 @@ fraction = Problem(
         "takes it for a share of what the weights leave": lambda n: _engine(n, "lmdeploy"),
         "takes it for a share of the GPU, for the cache alone": lambda n: gib(n.total) * n.percent / 100,
     },
-    hint="First ask what the share is of: the GPU, or what is left of it. Then ask what must fit inside.",
+    hint="First ask what the share is of: the GPU, or what is left of it. Then ask what must fit inside it, and what "
+    "beside it.",
     solution=lambda n: [
         f"It is a share of {capacity.memory_setting(n.engine).share_of.partition(';')[0]}.",
         _engine_working(n),

@@ -113,7 +113,7 @@ windows = Problem(
     ask=lambda n: (
         f"{geometry(n.model).name} has window layers in {_groups(n)[0]} group and full layers in {_groups(n)[1]}, "
         "and every "
-        f"group takes blocks of {BLOCK} positions from one pool of {n.blocks:,}. The window is "
+        f"group takes blocks of {BLOCK} positions from one pool of {n.blocks:,} of them. The window is "
         f"{next(m.window for m, _ in geometry(n.model).kinds() if m.kind == 'window'):,} positions, the longest "
         "sequence "
         f"{n.length:,} tokens, and {n.step:,} tokens are in flight. What does the log print as the size of the cache?"

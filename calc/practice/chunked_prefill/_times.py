@@ -54,7 +54,7 @@ balance = Problem(
     ask=lambda n: (
         f"Every step shall carry one chunk of {format_count(n.chunk)} prompt tokens and {n.members - 1} requests that "
         f"decode, {n.members} requests in all. How many prompt tokens must requests have for each output token, so "
-        "that neither chunks nor decoding requests run out?"
+        "that neither chunks nor decoding requests run out? Leave aside the token that a prompt's last chunk samples."
     ),
     unit="x",
     answer=lambda n: scheduling.prompt_per_output(chunk=n.chunk, members=n.members),

@@ -142,8 +142,8 @@ scale_up = Problem(
         "longer than set-up, compilation and graphs together.",
         "What is made anew and need not be: the image on the node, compiled code on a shared disk, the weights on the "
         "local disk or in host memory.",
-        f"At {n.peak}× the base load with starts of {n.goal} s, a base of 1 request a second leaves about "
-        f"{significant(startup.backlog(arrival_rate=n.peak, served_rate=1, start_seconds=n.goal), 3)} requests waiting "
-        "when the replica is ready: keep spare capacity for the difference, or say that these wait.",
+        f"Say one replica serves the base of 1 request a second. At {n.peak}× that load a start of {n.goal} s leaves "
+        f"about {significant(startup.backlog(arrival_rate=n.peak, served_rate=1, start_seconds=n.goal), 3)} requests "
+        "waiting when the replica is ready: keep spare capacity for the difference, or say that these wait.",
     ],
 )

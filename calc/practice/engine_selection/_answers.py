@@ -106,7 +106,9 @@ requests_for_proof = Problem(
     solution=lambda n: [
         "The smallest sample in which so few differences, or fewer, have a probability of at most "
         f"{significant(1 - n.confidence / 100)} when {significant(100 - n.percent)}% of the prompts differ.",
-        f"That is {requests_to_prove(n.percent, n.different, confidence=n.confidence / 100):,} prompts.",
+        f"That is the smallest n for which Σ C(n, i) · {significant(1 - n.percent / 100)}^i · "
+        f"{significant(n.percent / 100)}^(n − i), summed for i from 0 to {n.different}, is no more: "
+        f"{requests_to_prove(n.percent, n.different, confidence=n.confidence / 100):,} prompts.",
     ],
 )
 

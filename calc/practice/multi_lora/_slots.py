@@ -95,9 +95,8 @@ reserved = Problem(
     },
     ask=lambda n: (
         f"An engine serves {geometry(n.model).name} on one GPU with {n.slots} slots for adapters. Each slot has room "
-        "for "
-        f"rank {n.slot_rank} on all seven projections, in bf16. {n.loaded} adapter{'s' * (n.loaded > 1)} of rank "
-        f"{n.rank}, "
+        f"for rank {n.slot_rank} on all seven projections and for nothing else, in bf16. "
+        f"{n.loaded} adapter{'s' * (n.loaded > 1)} of rank {n.rank}, "
         f"{format_bytes(made(n.model, n.rank, 'all-linear').stored_bytes)} each, "
         f"{'are' if n.loaded > 1 else 'is'} loaded. How much memory is taken for adapters?"
     ),

@@ -302,7 +302,7 @@ tenants = Problem(
     solution=lambda n: [
         f"One adapter of rank {n.rank}: {format_bytes(made(n.model, n.rank, 'all-linear').stored_bytes)}. "
         f"All {n.tenants:,}: {format_bytes(n.tenants * made(n.model, n.rank, 'all-linear').stored_bytes)} on disk.",
-        f"With Zipf popularity 1, {n.concurrent} requests ask for "
+        f"If popularity follows Zipf with exponent 1, {n.concurrent} requests ask for "
         + significant(
             adapters.expected_distinct(adapters.zipf(adapters=n.tenants, exponent=1), requests=n.concurrent), 3
         )

@@ -49,7 +49,7 @@ one_matrix = Problem(
         "takes bits for bytes": lambda n: 8 * _matrix(n),
         "keeps one byte per weight": lambda n: _matrix(n, element_bits=8),
     },
-    hint="Spread a group's scale over its weights, then count as always.",
+    hint="Spread what a group stores beside its weights over them, then count as always.",
     solution=lambda n: [
         working(qz.effective_bits, **bits(n)),
         working(

@@ -112,7 +112,7 @@ step_gain = Problem(
             line
             for each in (2, STORED[n.weights])
             for line in (
-                f"At {each:g} bytes:",
+                f"At {each:g} byte{'s' * (each != 1)}:",
                 working(
                     roofline.read_seconds,
                     weight_bytes=1e9 * n.billions * each,

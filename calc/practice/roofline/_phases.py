@@ -215,6 +215,7 @@ crossing = Problem(
     },
     hint="A weight takes its bytes to read once, and two FLOP for each sequence.",
     solution=lambda n: [
+        "Reading takes as long as multiplying at the number below; the next whole one is the first batch beyond it:",
         working(roofline.crossover_tokens, **rates(n.chip), bytes_per_weight=ELEMENTS[n.element]),
     ],
 )
@@ -288,7 +289,7 @@ long_context = Problem(
     },
     hint="In an endless batch the weights cost nothing. What is left is one sequence's arithmetic and its own cache.",
     solution=lambda n: [
-        "The arithmetic of one sequence takes as long as its cache when:",
+        "One sequence's arithmetic takes as long as its cache here; from the next whole number on, no batch helps:",
         working(roofline.longest_crossing, **_length(n)),
     ],
 )

@@ -154,7 +154,8 @@ break_even = Problem(
     hint="Set 1 + α + α² + … equal to the cost. With two tokens it is a quadratic; with more, try values.",
     solution=lambda n: [
         " + ".join(("1", "α", "α²", "α³", "α⁴")[: n.draft_tokens + 1])
-        + f" = {significant(n.cost_percent / 100)}, solved by halving an interval.",
+        + f" = {significant(n.cost_percent / 100)}, "
+        + ("a quadratic." if n.draft_tokens == 2 else "solved by halving an interval."),
         f"α = {significant(_least(n))}, or {format_percent(_least(n), 4)}.",
     ],
 )

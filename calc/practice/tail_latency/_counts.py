@@ -22,7 +22,7 @@ elsewhere = Problem(
     ask=lambda n: (
         f"All requests have finished. On a page of metrics {n.late} took more than {LIMIT:g} s to the first "
         f"token. {n.queued} were longer than {n.bound:g} s in the queue, {n.prefilled} longer than {n.bound:g} s in "
-        "prefill. The page does not say which. Of how many of the slow ones is it certain that they spent "
+        "prefill. The page does not say which. How many of the slow ones certainly spent "
         f"more than {LIMIT - 2 * n.bound:.2g} s where neither looks?"
     ),
     unit="requests",

@@ -197,8 +197,8 @@ turn = Problem(
     ask=lambda n: (
         f"A server makes {n.rate} output tokens a second, with {n.places} clients and with {n.clients}: its "
         f"{n.places} places are full. The p99 of the first token is {n.early:g} s in one test and {n.late:g} s in the "
-        "other. If the slowest request waits for the turns of all clients without a place, how many tokens does an "
-        "answer have?"
+        "other. If the slowest request waits one turn for each client without a place, and in a turn the places "
+        "together make the tokens of one answer, how many tokens does an answer have?"
     ),
     unit="tokens",
     answer=lambda n: tail.turn_tokens(token_rate=n.rate, turn_s=_turn(n)),
