@@ -145,7 +145,7 @@ function put(problem, record) {
   const { questions, at, choices } = run;
   const last = at + 1 === questions.length;
   const place = make("h2", { id: "drill-place" }, `Problem ${at + 1} of ${questions.length}`);
-  const clock = role("timer", make("span", { className: "drill-clock" })); // read on request, not every second
+  const clock = role("timer", make("span", { className: "drill-clock", ariaLabel: "Time on this problem" })); // read on request, not every second
   const told = role("status", make("p", { className: "panel-status" }));
   const next = button("", () => once(async () => {
     settle("skipped");
@@ -325,7 +325,11 @@ function list() {
 
 form.querySelector("fieldset").disabled = false;
 fields.seed.value = another();
-form.addEventListener("submit", (event) => { event.preventDefault(); begin(chosen(), say); });
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (fields.seed.validity.valueMissing) fields.seed.reportValidity(); // the browser leads to the field and says why
+  else begin(chosen(), say);
+});
 fields.resume.addEventListener("click", () => { const { running } = kept(); if (running) begin(choicesOf(running.link), say, running); });
 fields.copy.addEventListener("click", () => share(linkOf(chosen()), say));
 past.querySelector("button").addEventListener("click", () => { keep({ past: [], running: null }); setup("Forgotten. Choose, and press Start."); });

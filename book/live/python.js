@@ -1,5 +1,6 @@
 // The page's one Python: a worker that starts at the first call and answers in order.
 let worker;
+let awake = false; // it has answered
 let last = 0;
 const waiting = new Map();
 
@@ -19,7 +20,7 @@ export function latest(show, wait) {
     next = request;
     if (busy) return;
     busy = true;
-    const slow = setTimeout(wait, 300);
+    const slow = setTimeout(() => awake || wait(), 300);
     while (next !== undefined) {
       const sent = next;
       next = undefined;
@@ -34,6 +35,7 @@ function start() {
   const started = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
   started.onmessage = ({ data }) => {
     if (data.started === false) return fail(data.error);
+    awake = true;
     const { resolve, reject } = waiting.get(data.id);
     waiting.delete(data.id);
     if (data.error) reject(new Error(data.error)); else resolve(JSON.parse(data.value));
@@ -44,6 +46,7 @@ function start() {
   function fail(reason) {
     started.terminate();
     if (worker === started) worker = undefined; // the next touch tries again
+    awake = false;
     for (const { reject } of waiting.values()) reject(new Error(`Python could not start (${reason}). Change a value to try again.`));
     waiting.clear();
   }

@@ -251,7 +251,9 @@ for (const button of form.querySelectorAll("[data-export]")) button.addEventList
     const answer = await call("worksheet_file", JSON.stringify(values()), kind);
     if (!answer.ok) return show(answer);
     const href = URL.createObjectURL(new Blob([answer.text], { type: "text/plain" }));
-    make("a", { href, download: `worksheet.${kind === "markdown" ? "md" : kind}` }).click();
+    const download = `worksheet.${kind === "markdown" ? "md" : kind}`;
+    make("a", { href, download }).click();
+    say(`${download} is downloaded.`);
     setTimeout(() => URL.revokeObjectURL(href), 10_000);
   } catch (error) { say(error.message); }
 });

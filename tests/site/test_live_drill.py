@@ -420,3 +420,10 @@ def test_what_this_page_did_not_write_is_taken_for_nothing(watched, kept):
     expect(status(page)).to_have_text("Choose, and press Start.")
     expect(page.get_by_role("button", name="Go on")).to_be_disabled()
     assert page.locator("[data-past] li").count() == 0
+
+
+def test_an_empty_seed_leads_back_to_its_field(fresh):
+    fresh.locator("[name=seed]").fill("")
+    fresh.get_by_role("button", name="Start").press("Enter")
+    assert fresh.evaluate("document.activeElement.name") == "seed"
+    expect(fresh.locator(".drill-clock")).to_have_count(0)

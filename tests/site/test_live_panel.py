@@ -121,7 +121,12 @@ def test_nonsense_gets_a_polite_message_and_no_number(panel, nonsense):
     expect(status).to_contain_text(f"“{label}” is ")
     assert status.get_attribute("role") == "status"
     expect(panel.locator("dl")).to_be_hidden()
-    assert panel.locator("[aria-invalid=true]").get_attribute("name") == number.get_attribute("name")
+    wrong = panel.locator("[aria-invalid=true]")
+    assert wrong.get_attribute("name") == number.get_attribute("name")
+    width = "field => getComputedStyle(field).outlineWidth"
+    focused = wrong.evaluate(width)
+    wrong.blur()
+    assert wrong.evaluate(width) != focused, "the focus is seen on a refused field too"
     panel.get_by_role("button", name="Reset").click()
     expect(panel.locator("dl")).to_be_visible()
     expect(panel.locator("dd")).to_have_text(rest["values"])

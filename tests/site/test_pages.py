@@ -163,6 +163,21 @@ def test_the_keyboard_can_skip_to_the_text(watched, panel_path):
     assert page.locator("main :focus").count() == 1
 
 
+@pytest.mark.parametrize("part", ["change-the-assumptions", "if-the-interviewer-pushes"])
+def test_a_link_into_a_page_leads_to_its_heading(watched, panel_path, part):
+    """Nothing between here and there has been laid out yet: its height was a guess."""
+    page = watched.open(panel_path)
+    page.emulate_media(reduced_motion="reduce")
+    heading = page.locator(f"#{part}").locator("h2, h3").first
+    page.locator(f'nav.contents a[href="#{part}"]').press("Enter")
+    expect(heading).to_be_in_viewport()
+    assert 0 <= heading.bounding_box()["y"] < 200
+    watched.open("404.html")
+    watched.open(f"{panel_path}#{part}")
+    expect(heading).to_be_in_viewport()
+    assert 0 <= heading.bounding_box()["y"] < 200
+
+
 def test_on_a_phone_the_contents_open_and_close_by_keyboard(watched, panel_path):
     watched.page.set_viewport_size({"width": 390, "height": 844})
     page = watched.open(panel_path)
