@@ -327,8 +327,9 @@ form.querySelector("fieldset").disabled = false;
 fields.seed.value = another();
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (fields.seed.validity.valueMissing) fields.seed.reportValidity(); // the browser leads to the field and says why
-  else begin(chosen(), say);
+  if (!fields.seed.validity.valueMissing) return begin(chosen(), say);
+  say("Seed is empty: wanted a whole number.");
+  fields.seed.focus();
 });
 fields.resume.addEventListener("click", () => { const { running } = kept(); if (running) begin(choicesOf(running.link), say, running); });
 fields.copy.addEventListener("click", () => share(linkOf(chosen()), say));
