@@ -6,6 +6,7 @@ import functools
 import gzip
 from pathlib import Path
 
+from bench_pages import PACKED
 from bs4 import BeautifulSoup, SoupStrainer
 
 
@@ -17,4 +18,4 @@ def parsed(path: Path, **only: str) -> BeautifulSoup:
 
 def weight(name: str, body: bytes) -> int:
     """Bytes of a file as a host that compresses text would send it."""
-    return len(body) if name.endswith((".woff2", ".png", ".zip", ".whl")) else len(gzip.compress(body, 6))
+    return len(body) if Path(name).suffix in PACKED else len(gzip.compress(body, 6))

@@ -10,7 +10,7 @@ function bring(panel) {
   const status = panel.querySelector(".panel-status");
   const spoken = panel.querySelector("output");
   const find = (name) => form.elements[name];
-  const work = latest(show, () => say("Starting Python in this page; a few seconds, once."));
+  const work = latest(show, say);
   const update = () => work("render", panel.dataset.panel, read(), panel.dataset.labels);
   let pause;
 

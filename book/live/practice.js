@@ -1,6 +1,6 @@
 // Gives the practice problems of a page an answer box. The checking is the library's own, as in a notebook.
 import { formula, make } from "./elements.js";
-import { call } from "./python.js";
+import { call, patience } from "./python.js";
 
 const elsewhere = JSON.parse(document.querySelector("[data-steps]")?.textContent ?? "{}"); // steps of other pages
 
@@ -65,7 +65,7 @@ export function pose({ html }) {
 
 // Ask the library; tell what it is waiting for, and what it refused.
 export async function ask(request, say, show) {
-  const slow = setTimeout(() => say("Starting Python in this page; a few seconds, once."), 300);
+  const slow = patience(say);
   const found = await call(...request).catch(({ message }) => ({ ok: false, message }));
   clearTimeout(slow);
   if (found.ok) return show(found);

@@ -13,14 +13,17 @@ export function call(name, ...args) {
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
 }
 
+// Says that Python starts, if an answer takes long for that: clear it when the answer is there.
+export const patience = (say) => setTimeout(() => awake || say("Starting Python in this page; a few seconds, once."), 300);
+
 // Calls of which only the latest counts: one is under way, and of those that come meanwhile the last one is kept.
-export function latest(show, wait) {
+export function latest(show, say) {
   let busy = false, next;
   return async (...request) => {
     next = request;
     if (busy) return;
     busy = true;
-    const slow = setTimeout(() => awake || wait(), 300);
+    const slow = patience(say);
     while (next !== undefined) {
       const sent = next;
       next = undefined;
@@ -45,8 +48,7 @@ function start() {
 
   function fail(reason) {
     started.terminate();
-    if (worker === started) worker = undefined; // the next touch tries again
-    awake = false;
+    if (worker === started) { worker = undefined; awake = false; } // the next touch tries again
     for (const { reject } of waiting.values()) reject(new Error(`Python could not start (${reason}). Change a value to try again.`));
     waiting.clear();
   }

@@ -7,7 +7,6 @@ const SHOWN = 200_000; // characters that a text area lays out without a halt; m
 const PACKED = 500; // characters from which an address carries a file packed
 const LINKED = 8_000; // characters of a file that it carries at all, packed
 const LARGEST = 5_000_000; // what the library reads of a file, in bytes
-const SLOW = "Starting Python in this page; a few seconds, once.";
 const aside = new Map(); // text area → the text that it does not show
 
 const sheet = document.querySelector("[data-worksheet]");
@@ -20,7 +19,7 @@ let pause, typing;
 
 // --- the form ------------------------------------------------------------------------------------------------
 
-const work = latest(show, () => say(SLOW));
+const work = latest(show, say);
 function update() {
   work("worksheet", JSON.stringify(values()));
   if (logForm.elements.compare.checked && valueOf(logForm.elements.log)) explainSoon();
@@ -290,7 +289,7 @@ addEventListener("hashchange", restore);
 const log = document.querySelector("[data-log]");
 const logForm = log.querySelector("form");
 const tell = speaker(log);
-const explain = latest(showLog, () => tell(SLOW));
+const explain = latest(showLog, tell);
 let later;
 
 logForm.querySelector("fieldset").disabled = false;
