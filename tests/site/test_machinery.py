@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shlex
 import sys
 import zipfile
@@ -14,6 +15,8 @@ from types import SimpleNamespace
 import pytest
 from bs4 import BeautifulSoup
 from built import parsed
+from pygments import highlight
+from pygments.lexers import get_lexer_by_name
 
 from calc.published import field_cases, rows
 from calc.sources import data_path
@@ -22,6 +25,7 @@ from calc.symbols import SYMBOLS
 sys.path.insert(0, str(Path(__file__).parents[2] / "book" / "_ext"))
 from textbook import errata  # noqa: E402
 from textbook.body import finish  # noqa: E402
+from textbook.highlight import FewMarks  # noqa: E402
 from textbook.ledger import LedgerError, answer, entry, read_by, readers  # noqa: E402
 from textbook.symbols import groups  # noqa: E402
 from textbook.terms import linked  # noqa: E402
@@ -192,6 +196,18 @@ def test_a_line_of_working_is_set_like_the_formulas(line, shown):
     for body in (panel, practice):
         assert finish(app(), body.format(line)) == body.format(shown)
     assert "<var>" not in finish(app(), f"<p>{line}</p>")
+
+
+def test_code_is_marked_where_it_has_a_color_and_nowhere_else():
+    example = 'for x in f(1):  # all\n    print("a" f"{x}", x @ 2.5 is not None)\n'
+    doctest = ">>> 1 / 0\nTraceback (most recent call last):\n    ...\nZeroDivisionError: division by zero\n>>> 2\n2\n"
+    style = (Path(__file__).parents[2] / "book" / "_static" / "book.css").read_text("utf-8")
+    for language, source in (("ipython3", example), ("pycon", doctest)):
+        code = BeautifulSoup(highlight(source, get_lexer_by_name(language), FewMarks()), "html.parser").pre
+        marks = {name for mark in code.find_all("span") for name in mark.get("class", ())}
+        assert code.get_text() == source
+        assert marks == ({"k", "m", "c", "s"} if language == "ipython3" else {"gp", "m", "go"})
+        assert all(re.search(rf"\.highlight \.{name}\b|:is\([^)]*\.{name}\b", style) for name in marks)
 
 
 def test_an_image_takes_its_room_before_it_arrives(tmp_path):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sphinx.application import Sphinx
 
-from textbook import chart, drill, errata, formulas, kinds, ledger, offline, pages, panel, symbols, worksheet
+from textbook import chart, drill, errata, formulas, highlight, kinds, ledger, offline, pages, panel, symbols, worksheet
 
 
 def setup(app: Sphinx) -> dict:
-    for part in (pages, chart, kinds, symbols, formulas, panel, worksheet, drill, ledger, errata, offline):
+    for part in (pages, highlight, chart, kinds, symbols, formulas, panel, worksheet, drill, ledger, errata, offline):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
