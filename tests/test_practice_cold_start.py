@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
+from pathlib import Path
+
+import nbformat
+import pytest
 
 from calc import practice
+from calc.practice.cold_start import _queue
 from calc.sources import load_json
 
 
@@ -98,3 +104,40 @@ def test_there_are_easy_hard_and_design_problems():
 
 def test_the_checklist_is_long_enough():
     assert len(practice.problem("cold_start/scale-up").checklist()) >= 6
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_it(seed):
+    lines = practice.problem("cold_start/scale-up", seed).solution().text
+    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
+    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)
+
+
+def test_the_design_question_assumes_what_the_chapter_does():
+    chapter = Path(__file__).parent.parent / "book" / "service" / "cold_start.ipynb"
+    assumed: dict = {}
+    exec(nbformat.read(chapter, as_version=4).cells[1].source, assumed)
+    reached, given = assumed["reached_percent"] / 100, _queue.CHAPTER
+    assert given["disk_rate"] == assumed["disk_gb_per_s"] * 1e9 * reached
+    assert given["link_rate"] == 64e9 * reached  # as the chapter's table has it for this accelerator
+    assert (given["image_bytes"], given["image_rate"]) == (assumed["image_gb"] * 1e9, assumed["image_gb_per_s"] * 1e9)
+    pairs = {"imports": "imports", "ranks": "rank_setup", "trace": "trace", "compile": "compile", "layout": "layout"}
+    pairs |= {"capture": "capture", "warmup": "warmup", "probe_period": "probe_period"}
+    assert {name: given[f"{name}_s"] for name in pairs} == {a: assumed[f"{b}_seconds"] for a, b in pairs.items()}
+    kept = ("compile_kept_seconds", "captures_kept_percent", "rank_setup_kept_seconds")
+    assert [*_queue.KEPT.values()] == [assumed[kept[0]], assumed[kept[1]] / 100, assumed[kept[2]]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_promise_is_one_that_a_start_keeps(seed):
+    """In a row: the weights fetched, read and copied, and all phases; then the decision from the shortest starts."""
+    question = practice.problem("cold_start/scale-up", seed)
+    n, text = question.numbers, str(question.solution())
+    size = _queue.weights(n.model)
+    fetched = size / (min(n.network, 3.5) * 1e9)
+    in_a_row = fetched + size / 3.5e9 + size / 8 / 32e9 + 10 / 0.5 + 15 + 60 + 15 + 70 + 5 + 60 + 5 + 10 / 2
+    told_s = float(re.search(r"a start in a row takes ([\d,.]+) s", text)[1].replace(",", ""))
+    assert told_s == pytest.approx(in_a_row, rel=5e-3)
+    fresh, used = (float(s) for s in re.findall(r"can do it in ([\d.]+) s", text))
+    told = "from any node" if fresh <= n.goal else "only from nodes" if used <= n.goal else "don't promise"
+    assert told in text and used <= fresh <= in_a_row

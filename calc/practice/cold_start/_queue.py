@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace as Numbers
 
 from calc import startup
+from calc.hardware import accelerator
 from calc.practice._problem import Problem
 from calc.practice.cold_start._model import GB, LEVERS, QUEUE, described, geometry, weights
-from calc.units import format_bytes, format_percent, format_seconds, significant
-from calc.working import working
+from calc.units import format_bytes, format_percent, format_seconds
+from calc.working import Working, working
 
 TRAFFIC = {
     "arrive": (5, 7, 9, 12),
@@ -94,6 +96,66 @@ drained = Problem(
 )
 
 
+CHAPTER = {  # what the chapter assumes beside the weights and object storage
+    "disk_rate": 7 * GB * 0.5,
+    "link_rate": accelerator("h100-sxm").link("pcie").bytes_per_second.value * 0.5,
+    "image_bytes": 10 * GB,
+    "image_rate": 0.5 * GB,
+    "imports_s": 15,
+    "ranks_s": 60,
+    "trace_s": 15,
+    "compile_s": 70,
+    "layout_s": 5,
+    "capture_s": 60,
+    "warmup_s": 5,
+    "probe_period_s": 10,
+}
+KEPT = {"compile_kept_s": 3.03, "captures_kept": 0.2, "ranks_kept_s": 5}
+RANKS = 8
+
+
+def _lasts(start: startup.StartUp, levers: Iterable[startup.Lever] = ()) -> float:
+    return startup.schedule(startup.phases(startup.apply(start, tuple(levers)))).total_s
+
+
+def _listed(levers: Iterable[startup.Lever]) -> str:
+    return ", ".join(lever.name for lever in levers)
+
+
+def _scale_up(n: Numbers) -> list[str | Working]:
+    start = startup.StartUp(checkpoint_bytes=weights(n.model), ranks=RANKS, object_rate=n.network * GB, **CHAPTER)
+    levers = [x for x in startup.usual_levers(start, **KEPT) if x.name != "storage twice as fast"]
+    fresh = startup.shortest_set(start, [x for x in levers if not x.name.startswith(("image kept", "weights kept"))])
+    used = startup.shortest_set(start, levers)
+    anywhere, at_best = _lasts(start, fresh), _lasts(start, used)
+    floor = weights(n.model) / start.object_rate
+    queue = {"arrival_rate": n.peak, "served_rate": 1, "start_seconds": n.goal}
+    if anywhere <= n.goal:
+        promise, spare = f"promise {n.goal} s from any node, with those levers", n.goal - anywhere
+    elif at_best <= n.goal:
+        promise = f"promise {n.goal} s only from nodes that have run the model, and choose those first"
+        spare = n.goal - at_best
+    else:
+        promise, spare = f"don't promise {n.goal} s; pay for replicas that wait for the peak", at_best - n.goal
+    return [
+        f"{geometry(n.model).name}: {format_bytes(weights(n.model))}, which is {format_seconds(floor)} at {n.network} "
+        f"GB/s: {format_percent(floor / n.goal, 2)} of the {n.goal} s.",
+        f"With the chapter's other phases on {RANKS} ranks a start in a row takes {_three(_lasts(start))}. A new "
+        f"node can do it in {_three(anywhere)}: {_listed(fresh)}. One that has run the model can do it in "
+        f"{_three(at_best)}: {_listed(used)}.",
+        f"Say one replica serves the base of 1 request a second. At {n.peak}× that load, while a replica starts in "
+        f"{n.goal} s, the queue grows to:",
+        working(startup.backlog, **queue),
+        f"Decision: {promise}. The queue is the price of having no idle GPU.",
+        "What overturns it: phases of a measured start on the longest path that take "
+        f"{_three(spare)} {'less' if at_best > n.goal else 'more'} than these.",
+    ]
+
+
+def _three(seconds: float) -> str:
+    return format_seconds(float(f"{seconds:.3g}"))
+
+
 def _checklist(n: Numbers) -> list[str]:
     floor = weights(n.model) / (n.network * GB)
     return [
@@ -131,19 +193,5 @@ scale_up = Problem(
     ),
     checklist=_checklist,
     hint="Bytes over the rate first. Then ask what else happens in a start, and what of it can be kept.",
-    solution=lambda n: [
-        f"{geometry(n.model).name}: {format_bytes(weights(n.model))}, which is "
-        f"{format_seconds(weights(n.model) / (n.network * GB))} at {n.network} GB/s: "
-        f"{format_percent(weights(n.model) / (n.network * GB) / n.goal, 2)} of the {n.goal} s.",
-        "So object storage alone makes the promise impossible: keep the weights nearer, or promise less."
-        if weights(n.model) / (n.network * GB) > n.goal
-        else "So object storage alone does not rule the promise out; the other phases have what is left.",
-        "To bring the weights beside the set-up, fetch them before the engine asks: then they count only if they take "
-        "longer than set-up, compilation and graphs together.",
-        "What is made anew and need not be: the image on the node, compiled code on a shared disk, the weights on the "
-        "local disk or in host memory.",
-        f"Say one replica serves the base of 1 request a second. At {n.peak}× that load a start of {n.goal} s leaves "
-        f"about {significant(startup.backlog(arrival_rate=n.peak, served_rate=1, start_seconds=n.goal), 3)} requests "
-        "waiting when the replica is ready: keep spare capacity for the difference, or say that these wait.",
-    ],
+    solution=_scale_up,
 )
