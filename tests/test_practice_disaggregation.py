@@ -160,3 +160,28 @@ def test_the_handoff_of_the_design_question_follows_from_what_it_states(seed):
     assert f"{blocks * 160:,} descriptors" in told
     share = float(re.search(r"of which the wire is ([\d.]+)%", told)[1]) / 100
     assert share == pytest.approx(float(wire / took), rel=0.06)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_it(seed):
+    lines = practice.problem("disaggregation/split-or-not", seed).solution().text
+    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
+    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_pool_that_hides_as_much_as_said_computes_as_many_prompts(seed):
+    """Workers that only prefill, and a pool whose every step holds a chunk beside its decode step."""
+    question = practice.problem("disaggregation/split-or-not", seed)
+    text, pace = str(question.solution()), question.numbers.pace
+    prefill, decode = map(int, re.search(r"(\d+) prefill and (\d+) decode", text).groups())
+    chunk = float(re.search(r"must hold ([\d.]+) ms of prompt", text)[1])
+    alone = float(re.search(r"decode on each, ([\d.]+) ms a step", text)[1])
+    assert chunk * (prefill + decode) == pytest.approx(prefill * pace, rel=5e-3)  # prompt time in one step of all
+    if share := re.search(r"must hide ([\d.]+)% of the shorter", text):
+        hidden = float(share[1]) / 100 * min(chunk, alone)
+        assert chunk + alone - hidden == pytest.approx(pace, rel=0.01)
+    elif "hide nothing" in text:
+        assert chunk + alone <= pace * 1.005
+    else:
+        assert "late before anybody waits" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from types import SimpleNamespace as Numbers
 
 from calc import disaggregation as d
@@ -10,6 +11,7 @@ from calc.practice._problem import Problem
 from calc.practice.disaggregation._model import FLEET
 from calc.sources import load_json
 from calc.units import counted, format_percent, format_seconds, significant
+from calc.working import Working, working
 
 EFFICIENCY = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "overlap": 0.93}  # assumed, as in the chapter
 MEMORY = {"memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
@@ -17,36 +19,83 @@ RANKS = 4
 LARGEST = 512  # sequences in a step
 WIRE = 0.8  # of a link's speed, with large pieces
 DESCRIPTOR_US = 2.4
+CONTROL_S = 0.05
+BUSY = 0.8  # share of the time that a worker may be busy
 
 
-def _solution(n: Numbers) -> list[str]:
+def _solution(n: Numbers) -> list[str | Working]:
     prompts = queueing.typical_lengths(load_json("length_tables.json")["azure_2023_conversation"]["prompt_tokens"])
     model, chip = models.load(n.model), hardware.accelerator(n.chip)
     one = d.worker(model, chip, ranks=RANKS, prompts=prompts, **EFFICIENCY, **MEMORY)
-    way = d.Handoff(wire_rate=WIRE * n.gbit * 1e9 / 8, descriptor_s=DESCRIPTOR_US / 1e6, control_s=0.05)
+    way = d.Handoff(wire_rate=WIRE * n.gbit * 1e9 / 8, descriptor_s=DESCRIPTOR_US / 1e6, control_s=CONTROL_S)
     prompt_s = one.prompt_s(n.prompt)
     held = n.prompt + n.output / 2  # positions of a sequence half way through
-    sizes = range(1, LARGEST + 1)
+    room = 16 * (one.blocks - 1) // (n.prompt + n.output)
+    sizes = range(1, min(LARGEST, room) + 1)
     batch = max((b for b in sizes if one.decode_s(b, b * held) <= n.pace / 1000), default=1)
     step_s = one.decode_s(batch, batch * held)
     decode_s = n.output * step_s / batch
     ratio = d.prefill_per_decode(prompt_s=prompt_s, decode_s=decode_s)
     moved = way.exposed_s(one, n.prompt)
-    load = queueing.offered_load(arrival_rate=n.rate, service_s=prompt_s + decode_s)
+    prefill, decode = (ceil(n.rate * seconds / BUSY) for seconds in (prompt_s, decode_s))
+    workers = prefill + decode
+    first_s = d.handed_first_token(
+        queued_s=0, prompt_s=prompt_s, exposed_s=moved + CONTROL_S, decode_wait_s=step_s / 2, step_s=step_s, out_s=0
+    )
     return [
-        f"On {RANKS} × {chip.name} at {format_percent(EFFICIENCY['prefill_efficiency'], 4)} of the floor's rate, "
-        f"assumed, a prompt takes {format_seconds(float(f'{prompt_s:.3g}'))}. As many sequences as the pace allows are "
-        f"{batch}, in a step of {format_seconds(float(f'{step_s:.3g}'))}, if the cache has room for them.",
-        f"Balanced are {significant(ratio, 2)} prefill workers for each that decodes. Before anybody waits, the load "
-        f"is {significant(load, 3)} workers.",
-        f"A handoff moves the cache in {format_seconds(float(f'{moved:.3g}'))} in "
-        f"{counted(way.pieces(one, n.prompt), 'descriptor')}, of which the wire is "
-        f"{format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}.",
+        f"On {RANKS} × {chip.name} a prompt takes {_short(prompt_s)}. {counted(batch, 'sequence')} decode in a step of "
+        f"{_short(step_s)}, as many as pace and cache allow.",
+        f"Balanced are {significant(ratio, 2)} prefill workers for each that decodes. With each busy "
+        f"{format_percent(BUSY)} of the time at most, assumed, {prefill} prefill and {decode} decode: "
+        f"{counted(workers * RANKS, 'GPU')}.",
+        f"A handoff moves the cache in {_short(moved)} in {counted(way.pieces(one, n.prompt), 'descriptor')}, of which "
+        f"the wire is {format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}. With control, and a step "
+        f"and a half on the decode worker, a first token takes {_short(first_s)} before anybody waits; the limit is "
+        f"{n.first:,} ms.",
+        *_decision(n, one, prefill, workers, first_s),
         "Both designs then go through the simulator with real lengths: the pool with its best budget, the split with "
-        "its best ratio, counted by requests inside both limits.",
-        "Say yes if the share that your engine's step hides is below the one where the two cross, and the 95% interval "
-        "of the difference lies above zero at your load. Otherwise keep the pool.",
+        "its best ratio, counted by requests inside both limits. A 95% interval of their difference on the other side "
+        "of zero overturns this too.",
     ]
+
+
+def _decision(n: Numbers, one: d.Worker, prefill: int, workers: int, first_s: float) -> list[str | Working]:
+    """The pool computes as many prompts beside its decode steps if a step hides enough."""
+    pace = n.pace / 1000
+    beside = n.rate * n.output * pace / workers  # Little's law
+    step_s = one.decode_s(beside, beside * (n.prompt + n.output / 2))
+    chunk_s = pace * prefill / workers
+    told = (
+        f"In one pool of these {workers}, {significant(beside, 2)} sequences decode on each, {_short(step_s)} a step "
+        f"alone. To compute as many prompts, steps of {n.pace} ms must hold {_short(chunk_s)} of prompt each."
+    )
+    hides = f"{format_percent(EFFICIENCY['overlap'])}, as assumed"
+    if first_s > n.first / 1000:
+        return [
+            told,
+            "Decision: keep one pool. The split is late before anybody waits; a shorter handoff overturns it.",
+        ]
+    if chunk_s + step_s <= pace:
+        return [told, "Decision: keep one pool. Its steps have time for both in turn, and need to hide nothing. Longer "
+                "prompts or a shorter limit on the pace overturn it."]  # fmt: skip
+    given = {"prompt_s": _digits(chunk_s), "step_s": _digits(step_s), "mixed_s": pace}
+    least = format_percent(d.overlap_share(**given), 2)
+    kept = d.overlap_share(**given) < EFFICIENCY["overlap"]
+    return [
+        told,
+        working(d.overlap_share, **given),
+        f"Decision: {'keep one pool' if kept else 'split'}. A step of the pool must hide {least} of the shorter job, "
+        f"and hides {hides}. What overturns it: steps of your engine that hide {'less' if kept else 'more'} than "
+        f"{least}.",
+    ]
+
+
+def _digits(seconds: float) -> float:
+    return float(f"{seconds:.3g}")
+
+
+def _short(seconds: float) -> str:
+    return format_seconds(_digits(seconds))
 
 
 split_or_not = Problem(
@@ -76,11 +125,13 @@ split_or_not = Problem(
     },
     ask=lambda n: (
         f"An assistant on {models.load(n.model).name} gets {n.rate} requests a second, {n.prompt:,} prompt tokens and "
-        f"{n.output} output tokens on average. First tokens must come within {n.first} ms, the others at {n.pace} ms "
+        f"{n.output} output tokens on average. First tokens must come within {n.first:,} ms, the others at {n.pace} ms "
         f"each. You have nodes of eight {hardware.accelerator(n.chip).name} with {n.gbit} Gbit/s for each GPU, "
-        f"{format_percent(WIRE)} of it reached with large pieces, and posting a descriptor takes {DESCRIPTOR_US} µs. A "
-        "colleague wants to split prefill from decode. What do you measure, what do you compute, and what "
-        "would make you say yes?"
+        f"{format_percent(WIRE)} of it reached with large pieces, and posting a descriptor takes {DESCRIPTOR_US} µs. "
+        f"Take prefill at {format_percent(EFFICIENCY['prefill_efficiency'])} of its floor's rate, decode steps at "
+        f"{format_percent(EFFICIENCY['read_efficiency'])} of the bandwidth, and {format_seconds(CONTROL_S)} for the "
+        "messages of a handoff. A colleague wants to split prefill from decode. What do you measure, what do you "
+        "compute, and what would make you say yes?"
     ),
     checklist=lambda n: [
         "States both limits and counts requests that keep both, for each GPU and hour.",
