@@ -76,6 +76,13 @@ def marks_of_the_reader(run: Run) -> None:
         assert "No request of these runs is slower" in run.prose or "so there is nothing to mark" in run.prose
 
 
+def a_drift_takes_its_time(run: Run) -> None:
+    """Ends that far apart, each known as well as here, tell the drift as well as wanted."""
+    n = run.namespace
+    assert abs(2 * n["ends"] / n["long_enough"] - n["drift_wanted_ppm"] * 1e-6) < 1e-15
+    assert abs(n["drift"] * n["run_s"] - 2 * n["ends"]) < 0.01 * n["ends"]
+
+
 ALTERED = Altered(
     sensible=investigations(),
     impossible=(
@@ -103,5 +110,5 @@ ALTERED = Altered(
         {"engine_drift_ppm": float("nan")},
         {"drift_wanted_ppm": 0},
     ),
-    claims=(slow_ones_by_hand, the_clock_is_found, segments_add_up, marks_of_the_reader),
+    claims=(slow_ones_by_hand, the_clock_is_found, a_drift_takes_its_time, segments_add_up, marks_of_the_reader),
 )

@@ -7,6 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import tail
 from calc.practice._problem import Problem
 from calc.practice.tail_latency._model import CLOCKS, MS, SEGMENTS, ms, so
+from calc.units import format_seconds
 from calc.working import working
 
 
@@ -131,6 +132,11 @@ dark = Problem(
     ],
 )
 
+
+def _apart(n: Numbers) -> float:
+    return 2 * n.slack * MS / (n.ppm * 1e-6)
+
+
 run_length = Problem(
     id="tail_latency/run-length",
     title="Long enough for a drift",
@@ -143,15 +149,16 @@ run_length = Problem(
         f"be for the drift to be known to {n.ppm} parts per million, to either side?"
     ),
     unit="s",
-    answer=lambda n: 2 * n.slack * MS / (n.ppm * 1e-6),
+    answer=_apart,
     mistakes={
         "lets only one end be off": lambda n: n.slack * MS / (n.ppm * 1e-6),
         "takes four slacks": lambda n: 4 * n.slack * MS / (n.ppm * 1e-6),
     },
     hint="In the worst case one end is off to one side, the other to the other.",
     solution=lambda n: [
-        f"The ends must be {so(2 * n.slack * MS / (n.ppm * 1e-6)).removeprefix('That is ').removesuffix('.')} apart. "
-        "Put in, that gives the drift back:",
-        working(tail.drift_slack, slack_s=n.slack * MS, apart_s=2 * n.slack * MS / (n.ppm * 1e-6)),
+        "If one end is off by ε to one side and the other by ε to the other, the offset seems to change by 2 · ε over "
+        "the time T between them: δ = 2 · ε / T.",
+        f"So T = 2 · ε / δ = 2 · {ms(n.slack)} / ({n.ppm} / 1,000,000) = {format_seconds(_apart(n))}. Put in:",
+        working(tail.drift_slack, slack_s=n.slack * MS, apart_s=_apart(n)),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb
 from types import SimpleNamespace as Numbers
 
-from calc import tail
+from calc import latency, tail
 from calc.practice._problem import Problem
 from calc.practice.tail_latency._model import CHANCE, COHORT, EXPORTS
 from calc.units import counted, significant
@@ -87,8 +87,16 @@ plan = Problem(
     ),
     hint="What would each hypothesis not allow? Look for that first.",
     solution=lambda n: [
-        "Ask first whether there is a tail: requests a window, the interval of the p99, the same hour of last week.",
-        "Then trace, compare, and only then name causes; the experiment comes before the rollback.",
+        f"Ask first whether there is a tail. Below {latency.requests_for_percentile(99, 0.95)} independent requests a "
+        "window nothing bounds a p99 from above, with 95% confidence. Compare with the same hour of last week.",
+        f"Then trace every request above {n.before} s: align the clocks with bounds, cut it into segments, subtract "
+        f"fast ones of its length and minute. The cause is where most of what lies above {n.before} s is.",
+        f"Decision: no rollback in this hour. The p99 is {significant(n.after / n.before, 2)} times what it was, and "
+        "the median is what it was. A model that computes every request more slowly moves both. Undo or mend what the "
+        "segment names, or add the stamp where no clock looks.",
+        "What overturns it: in most of the slow requests their own prefill is longer, at the same length and alone in "
+        "its step. Then roll back half of the traffic. If the p99 there stays above the "
+        f"{n.before} s that you predict, it was not the model.",
     ],
     checklist=lambda n: [
         "counts the requests behind the p99 and says what interval they allow",

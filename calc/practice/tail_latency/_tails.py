@@ -6,7 +6,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import queueing, tail
 from calc.practice._problem import Problem
-from calc.practice.tail_latency._model import BLOCKED, EXPORTS, FAN, MS, TAIL, ms, so
+from calc.practice.tail_latency._model import BLOCKED, EXPORTS, FEW, MS, ms, so
 from calc.units import format_percent, significant
 from calc.working import working
 
@@ -19,7 +19,7 @@ fan_out = Problem(
     id="tail_latency/fan-out",
     title="Many calls for one answer",
     level=1,
-    step=FAN,
+    step=FEW,
     printed={"permille": 30, "calls": 12},
     choices={"permille": (10, 20, 30, 50), "calls": (8, 12, 25, 40)},
     ask=lambda n: (
@@ -49,7 +49,7 @@ mean_falls = Problem(
     id="tail_latency/mean-falls",
     title="A mean that falls",
     level=2,
-    step=TAIL,
+    step=FEW,
     printed={"outlier": 90, "fewer": 30, "more": 75},
     choices={"outlier": (60, 90, 240), "fewer": (20, 30, 48), "more": (75, 96, 120)},
     ask=lambda n: (
@@ -122,7 +122,7 @@ allowed = Problem(
     id="tail_latency/allowed",
     title="How rare is rare enough",
     level=2,
-    step=FAN,
+    step=FEW,
     printed={"limit": 20, "calls": 15},
     choices={"limit": (15, 20, 30, 40), "calls": (6, 15, 24, 50)},
     ask=lambda n: (
