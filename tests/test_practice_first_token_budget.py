@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from itertools import product
 
@@ -132,3 +133,18 @@ def test_the_checklist_is_long_enough():
 def test_the_plan_of_the_design_question_says_what_it_counts(seed):
     text = str(practice.problem("first_token_budget/smallest", seed).solution())
     assert "replica" in text and "assumed" in text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_it(seed):
+    lines = practice.problem("first_token_budget/smallest", seed).solution().text
+    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
+    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_fleet_that_is_bought_can_lose_a_replica(seed):
+    text = str(practice.problem("first_token_budget/smallest", seed).solution())
+    needed = int(re.search(r"By the formula (\d+) replica", text)[1])
+    nodes, bought = map(int, re.search(r"buy (\d+) nodes? of 8 GPUs, (\d+) replica", text).groups())
+    assert bought == 2 * nodes and bought > needed >= bought - 2

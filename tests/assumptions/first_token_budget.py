@@ -121,6 +121,12 @@ def backlog_doubles(run: Run) -> None:
     assert f"**{times(2, 1)}**" in run.prose
 
 
+def a_test_past_the_end(run: Run) -> None:
+    """At twice the rate that is served, half of a test's length in arrivals is what a request waits on average."""
+    n = run.namespace
+    assert abs(n["overrun"] / (1000 * n["chosen"].work_s / 4) - 1) < 2e-3  # four digits are shown
+
+
 ALTERED = Altered(
     sensible=services(),
     impossible=(
@@ -161,5 +167,6 @@ ALTERED = Altered(
         requests_in_progress_hold_what_is_simulated,
         proof_of_a_percentile,
         backlog_doubles,
+        a_test_past_the_end,
     ),
 )

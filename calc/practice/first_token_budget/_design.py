@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from types import SimpleNamespace as Numbers
+from typing import Any
 
 from calc import hardware, models
 from calc import queueing as q
+from calc.capacity import plan
+from calc.parallel import Parallel
 from calc.practice._problem import Problem
 from calc.practice.first_token_budget._model import SMALLEST
 from calc.sources import load_json
-from calc.units import counted, format_percent, format_seconds, significant
+from calc.units import UNITS, counted, format_percent, format_seconds, significant
 
-EFFICIENCY = 0.5  # assumed
+EFFICIENCY, LESS = 0.5, 0.4  # share of the floor's rate: assumed, and what would overturn the answer
+FIXED_S, JITTER_S = 0.05, 0.01  # outside of the engine, assumed
+MEMORY = {"fraction": 0.9, "activation_bytes": 3 * UNITS["GiB"].factor}  # assumed, as in the chapter
+HELD = 1200 + 300  # positions of a request in progress, about the trace's
 RANKS = 4
 NODE = 8  # GPUs
 
 
-def _times(n: Numbers, hit: float) -> tuple[float, ...]:
+def _times(n: Numbers, hit: float, efficiency: float) -> tuple[float, ...]:
     table = load_json("length_tables.json")["azure_2023_conversation"]["prompt_tokens"]
     return q.prefill_times(
         models.load(n.model),
@@ -24,34 +30,57 @@ def _times(n: Numbers, hit: float) -> tuple[float, ...]:
         ranks=RANKS,
         prompts=q.typical_lengths(table),
         hit_share=hit,
-        efficiency=EFFICIENCY,
+        efficiency=efficiency,
     )
 
 
+def _parts(n: Numbers, efficiency: float = EFFICIENCY) -> dict[str, Any]:
+    cold, warm = (_times(n, hit, efficiency) for hit in (0.0, n.hit / 100))
+    return {"cold_s": cold, "warm_s": warm, "warm_share": n.warm / 100, "fixed_s": FIXED_S, "jitter_s": JITTER_S}
+
+
+def _needed(n: Numbers, rate: float, efficiency: float = EFFICIENCY) -> int | None:
+    given = {"limit_s": n.limit / 1000, "target_share": 0.95}
+    return q.fewest_replicas(arrival_rate=rate, **given, **_parts(n, efficiency))
+
+
+def _positions(n: Numbers) -> int:
+    total = hardware.accelerator(n.chip).program_bytes.value
+    return 16 * plan(models.load(n.model), Parallel(tensor=RANKS), total_bytes=total, **MEMORY).blocks
+
+
 def _solution(n: Numbers) -> list[str]:
-    cold, warm, share = _times(n, 0.0), _times(n, n.hit / 100), n.warm / 100
-    parts = {"cold_s": cold, "warm_s": warm, "warm_share": share, "fixed_s": 0.05, "jitter_s": 0.01}
-    needed = q.fewest_replicas(arrival_rate=n.rate, limit_s=n.limit / 1000, target_share=0.95, **parts)
-    mean = q.mixed_seconds(warm_share=share, cold_s=sum(cold) / len(cold), warm_s=sum(warm) / len(warm))
+    parts, needed = _parts(n), _needed(n, n.rate)
+    cold, warm = (sum(parts[kind]) / len(parts[kind]) for kind in ("cold_s", "warm_s"))
+    mean = q.mixed_seconds(warm_share=n.warm / 100, cold_s=cold, warm_s=warm)
     chip = hardware.accelerator(n.chip).name
+    lines = [
+        f"With lengths like a public trace's, {format_percent(EFFICIENCY, 4)} of the floor's rate, and "
+        f"{format_seconds(FIXED_S)} outside of the engine with {format_seconds(JITTER_S)} at random on top, all "
+        f"assumed, the mean prefill on {RANKS} × {chip} is {format_seconds(mean)}: a load of "
+        f"{significant(n.rate * mean, 3)} replicas before anybody waits."
+    ]
     if needed is None:
-        enough = f"Even an idle replica of {RANKS} is late too often: take more GPUs for each."
-    else:
-        half = q.fewest_replicas(arrival_rate=n.rate / 2, limit_s=n.limit / 1000, target_share=0.95, **parts)
-        busy = q.utilization(arrival_rate=n.rate, service_s=mean, servers=needed)
-        enough = (
-            f"By the formula {counted(needed, 'replica')} of {RANKS} × {chip} keep 95% inside the limit, busy "
-            f"{format_percent(busy)} of the time with prompts. Hold that against a simulation with "
-            "decoding beside it. One more stands in for a lost one: "
-            f"{counted(-(-RANKS * (needed + 1) // NODE), 'node')} of {NODE} GPUs. Most of the day, at half "
-            f"the rate, {counted(half, 'replica')} will do, so the rest can serve other work."
-        )
+        return [*lines, f"Even an idle replica of {RANKS} is late too often. Decision: more GPUs for each."]
+    busy = q.utilization(arrival_rate=n.rate, service_s=mean, servers=needed)
+    stay = q.little_time(number=_positions(n) / HELD, arrival_rate=n.rate / needed)
+    nodes = -(-RANKS * (needed + 1) // NODE)
+    bought, slower = NODE * nodes // RANKS, _needed(n, n.rate, LESS)
+    more = "no number of replicas keeps the limit" if slower is None else f"it takes {counted(slower, 'replica')}"
+    enough = slower is not None and slower < bought
     return [
-        f"With lengths like a public trace's and {format_percent(EFFICIENCY, 4)} of the floor's rate, assumed, the "
-        f"mean prefill on {RANKS} × {chip} is {format_seconds(mean)}: a load of {significant(n.rate * mean, 3)} "
-        "replicas before anybody waits.",
-        enough,
-        "Then the cache: Little's law gives the requests in progress and the positions that they hold.",
+        *lines,
+        f"By the formula {counted(needed, 'replica')} of {RANKS} × {chip} {'keeps' if needed == 1 else 'keep'} 95% "
+        f"inside the limit, busy {format_percent(busy)} of the time with prompts. At half the rate "
+        f"{_needed(n, n.rate / 2)} will do.",
+        f"A cache has room for {_positions(n):,} positions. With about {HELD:,} in each request, assumed, Little's law "
+        f"lets one stay {format_seconds(float(f'{stay:.2g}'))}; "
+        + ("so the cache does not decide." if stay > 30 else "hold that against the stay that the simulation gives."),
+        f"Decision: buy {counted(nodes, 'node')} of {NODE} GPUs, {counted(bought, 'replica')}. One stands in for a "
+        "lost one; off the peak the rest serve other work.",
+        f"What overturns it: prefill that reaches {format_percent(LESS)} of its floor's rate. Then {more}, "
+        + ("which these nodes still hold with one lost" if enough else "and these nodes are too few once one is lost")
+        + ". And a simulation with decoding in the same steps, in which fewer than 95% are in time.",
     ]
 
 

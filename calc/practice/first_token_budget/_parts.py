@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import queueing as q
 from calc.practice._problem import Problem
-from calc.practice.first_token_budget._model import HOPS, PERCENTILES, POPULATIONS, PREFILL
+from calc.practice.first_token_budget._model import HOPS, PERCENTILES, PREFILL, WAIT
 from calc.units import format_percent, format_seconds, significant
 from calc.working import working
 
@@ -149,7 +149,7 @@ warm = Problem(
     id="first_token_budget/warm",
     title="Cold and warm",
     level=2,
-    step=POPULATIONS,
+    step=WAIT,
     printed={"rate": 24, "replicas": 4, "cold": 130, "warm": 40, "hit": 80},
     choices={
         "rate": (12, 18, 24, 30),

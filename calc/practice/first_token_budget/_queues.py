@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import queueing as q
 from calc.practice._problem import Problem
-from calc.practice.first_token_budget._model import WAIT
+from calc.practice.first_token_budget._model import GROWTH, SMALLEST, WAIT
 from calc.units import counted, format_percent, format_seconds, significant
 from calc.working import working
 
@@ -47,7 +47,7 @@ in_line = Problem(
     id="first_token_budget/in-line",
     title="How long is the line?",
     level=1,
-    step=WAIT,
+    step=SMALLEST,
     printed={"waiting": 14, "rate": 35},
     choices={"waiting": (3, 6, 9, 14, 20), "rate": (5, 12, 25, 35, 60)},
     ask=lambda n: (
@@ -144,7 +144,7 @@ backlog = Problem(
     id="first_token_budget/backlog",
     title="A run past saturation",
     level=2,
-    step=WAIT,
+    step=GROWTH,
     printed={"requests": 600, "offered": 40, "served": 12},
     choices={"requests": (300, 500, 600, 2000), "offered": (25, 40, 80), "served": (6, 12, 20)},
     ask=lambda n: (
