@@ -7,6 +7,8 @@ import re
 from fractions import Fraction
 from itertools import count
 
+import pytest
+
 from calc import practice
 
 
@@ -98,3 +100,10 @@ def test_three_over_the_prompts_is_a_bound_for_95_percent_and_named_as_one():
     assert question.numbers.percent == 95 and three_over == Fraction(6, 100)
     assert question.check("6.00%").mistake == "stops at the rule of three"
     assert "%)" in question.check("5.816%").message and question.check("5.816%").right
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_it(seed):
+    lines = practice.problem("engine_selection/service", seed).solution().text
+    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
+    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)

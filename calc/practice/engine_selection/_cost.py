@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace as Numbers
 
+from calc.latency import requests_to_prove
 from calc.practice._problem import Problem
 from calc.practice.engine_selection._model import COST, DECISION, HOUR
 from calc.selection import (
@@ -16,7 +17,7 @@ from calc.selection import (
     good_rate,
 )
 from calc.units import format_count, format_percent, significant
-from calc.working import working
+from calc.working import Working, working
 
 
 def _bought(n: Numbers, busy: float | None = None, good: float | None = None) -> float:
@@ -162,13 +163,15 @@ worth_the_upkeep = Problem(
     },
     hint="Each good token saves the difference of the prices. The tokens of a month must save the upkeep.",
     solution=lambda n: [
-        f"Saved with each token: ({n.dear:g} − {n.cheap:g}) / 1,000,000 = {(n.dear - n.cheap) / 1e6:.3g}.",
+        f"Saved with each token: ({n.dear:g} − {n.cheap:g}) / 1,000,000 = {significant((n.dear - n.cheap) / 1e6)}.",
         working(break_even_demand, upkeep_gap=n.upkeep, month_hours=MONTH_HOURS, saved_token=(n.dear - n.cheap) / 1e6),
         f"So from {significant(_worth(n))} tokens/s on.",
     ],
 )
 
 # --- an open question ----------------------------------------------------------------------------
+
+SWITCH, UNTIL_NEXT = 8000, 6  # once, in any currency, as the chapter assumes; months until the next change
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -185,6 +188,29 @@ def _checklist(n: Numbers) -> list[str]:
         "Adds what people cost: upgrades, incidents, the test of outputs at each upgrade.",
         "Names what would flip the decision: a price, a utilization, a share of good tokens, a filled cell.",
         "Keeps the way back: the same API, the same checkpoint, the old engine behind a switch for a while.",
+    ]
+
+
+def _service(n: Numbers) -> list[str | Working]:
+    enough = requests_to_prove(99, 0, confidence=0.95)
+    known = (
+        "That is enough for a claim of 99%, on such prompts and with all features on."
+        if n.prompts >= enough
+        else f"A claim of 99% takes {enough} that all agree."
+    )
+    saved = SWITCH / (UNTIL_NEXT * MONTH_HOURS)
+    return [
+        f"Can it? Look up whether B does this together, in this version: {n.features}. One no ends it; an unknown is "
+        "tested first.",
+        f"Does it answer the same? What {n.prompts} equal answers leave open:",
+        working(agreement_bound, samples=n.prompts, confidence=0.95),
+        known,
+        f"What does a good token cost? A change at {SWITCH:,} that holds for {UNTIL_NEXT} months, both assumed, must "
+        f"save {significant(saved, 3)} an hour, on your load, with upkeep in it.",
+        "Decision: stay with A. That B is faster was read and not measured, and equal answers say nothing of a price.",
+        "What overturns it: every cell says yes, "
+        + (f"{enough} prompts agree, " if n.prompts < enough else "")
+        + f"and B saves more than {significant(saved, 3)} an hour in every repeat.",
     ]
 
 
@@ -208,9 +234,5 @@ service = Problem(
     ),
     checklist=_checklist,
     hint="Three questions in this order: can it, does it answer the same, what does a good token cost?",
-    solution=lambda n: [
-        f"What {n.prompts} equal answers prove:",
-        working(agreement_bound, samples=n.prompts, confidence=0.95),
-        "What a change must save: its cost, over the time until the next change.",
-    ],
+    solution=_service,
 )
