@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from itertools import count, pairwise
+
+import pytest
 
 from calc import practice
 
@@ -93,3 +96,10 @@ def test_there_are_easy_hard_and_design_problems():
 
 def test_the_checklist_is_long_enough():
     assert len(practice.problem("latency_and_goodput/promise").checklist()) >= 6
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_it(seed):
+    lines = practice.problem("latency_and_goodput/promise", seed).solution().text
+    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
+    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)

@@ -6,7 +6,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import latency
 from calc.practice._problem import Problem
-from calc.practice.latency_and_goodput._model import COUNT, MS, PERCENTILES, ms, so
+from calc.practice.latency_and_goodput._model import COUNT, MS, PACE, PERCENTILES, ms, so
 from calc.units import counted, format_percent, significant
 from calc.working import working
 
@@ -106,7 +106,7 @@ left_over = Problem(
     id="latency_and_goodput/left-over",
     title="Which limit decides",
     level=2,
-    step=COUNT,
+    step=PACE,
     printed={"e2e": 6, "ttft": 800, "tpot": 40, "tokens": 301},
     choices={"e2e": (3, 4, 6, 8), "ttft": (250, 500, 800), "tpot": (40, 50), "tokens": (151, 201, 301, 401)},
     possible=lambda n: _left(n) < 0.8 * n.tpot * MS,

@@ -132,6 +132,13 @@ frozen = Problem(
 )
 
 
+LATE, BURST = 10, 1.5
+
+
+def _proof(n: Numbers) -> int:
+    return latency.requests_to_prove(n.share, LATE, confidence=0.95)
+
+
 def _checklist(n: Numbers) -> list[str]:
     fewest = latency.fewest_requests(share=0.99, confidence=0.95)
     left = latency.tpot_left_by_end_to_end(e2e_s=n.e2e, ttft_s=n.ttft * MS, output_tokens=n.tokens)
@@ -174,9 +181,15 @@ promise = Problem(
     hint="Whose clock, what counts as good, how requests arrive, and how many you need.",
     solution=lambda n: [
         working(latency.tpot_left_by_end_to_end, e2e_s=n.e2e, ttft_s=n.ttft * MS, output_tokens=n.tokens),
-        f"Requests in flight if all of them take the whole time: {significant(n.rate * n.e2e)}.",
-        working(latency.fewest_requests, share=n.share / 100, confidence=0.95),
-        "Refuse if the goodput curve bends within a burst's reach of the promised rate, or if repeats disagree by more "
-        "than the margin that the promise leaves.",
+        f"Requests in flight if all of them take the whole time: {significant(n.rate * n.e2e)}. With so many beside "
+        "it a token must still come at that pace.",
+        f"With {LATE} late ones a run must have {_proof(n):,} requests to show {n.share}% with 95% confidence, were "
+        f"they independent: {format_seconds(float(f'{_proof(n) / n.rate:.2g}'))} of traffic. They are not, so repeat "
+        "it on other days.",
+        f"Decision, on this number: at most {LATE} of {_proof(n):,} requests miss, in each repeat, in an open loop at "
+        f"{n.rate} a second and at {significant(BURST * n.rate)}, a burst of {BURST:g} times, assumed. Then sign; "
+        "with more, refuse, and promise the rate at which it holds.",
+        "What overturns it: lengths or bursts in the real traffic that the test did not have, or a month in which the "
+        "users' own clock shows more.",
     ],
 )
