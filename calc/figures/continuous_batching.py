@@ -53,7 +53,7 @@ def two_timelines(
             _runs(axes, holders, bottom - line, color, longest, waits=True)
         top = bottom - queue - 0.7
         told.append(
-            f"{title}: {counted(steps, 'step')}, {format_count(idle)} idle places in all; "
+            f"{title}: {counted(steps, 'step')}, {counted(idle, 'idle place')} in all; "
             + "; ".join(f"{name} runs {_span(schedules[title][0], name)}" for name in list(names)[:6])
         )
     axes.set(xlim=(-0.05, longest + 0.05), ylim=(top + 0.2, 0.2))

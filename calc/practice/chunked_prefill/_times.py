@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import queueing, scheduling
 from calc.practice._problem import Problem
-from calc.practice.chunked_prefill._model import ADDED, CHOICE, SEEN
+from calc.practice.chunked_prefill._model import ADDED, CHOICE, ROOM, SEEN
 from calc.units import counted, format_count, format_percent, format_seconds, significant
 from calc.working import working
 
@@ -48,7 +48,7 @@ balance = Problem(
     id="chunked_prefill/balance",
     title="Full chunks in every step",
     level=2,
-    step=ADDED,
+    step=ROOM,
     printed={"chunk": 512, "members": 18},
     choices={"chunk": (128, 256, 512, 1024), "members": (6, 10, 18, 33, 48)},
     ask=lambda n: (
@@ -225,6 +225,11 @@ def _one(n: Numbers) -> float:
     return n.every_s + n.wait_s - hypot(n.every_s, n.wait_s)
 
 
+def _shared(n: Numbers) -> int:
+    """Tokens of a document in each step, for it to be read in that time."""
+    return ceil(n.longest / floor(_one(n) * 1000 / n.gap_ms))
+
+
 def _checklist(n: Numbers) -> list[str]:
     return [
         "States the objective before the sweep: which gap, which percentile or maximum, which limit, and what is made "
@@ -279,10 +284,10 @@ choose_budget = Problem(
         f"{format_percent(n.wait_s / n.every_s)} of the time. If they come independently of each other, one waits "
         f"{format_seconds(_behind(n))} on average before its own begins, and {n.wait_s} s are not kept. To take "
         f"{n.wait_s} s on average, wait included, each must be read in {format_seconds(_one(n))}: "
-        f"{format_count(ceil(n.longest / floor(_one(n) * 1000 / n.gap_ms)))} tokens a step or more. For more than the "
-        "average, less.",
-        "Otherwise sweep the budgets around those numbers, with repeats. Of those that keep the gap find the one in "
-        "which the document is read soonest; of all that the repeats don't tell from it, take the one with the "
-        "shortest gap.",
+        f"{format_count(_shared(n))} tokens a step or more. For more than the average, less.",
+        f"So begin with a budget of {format_count(_shared(n) + n.streams)}, the {n.streams} chats included, and sweep "
+        "around it, with repeats. Of the budgets that keep the gap find the one in which the document is read soonest; "
+        "of all that the repeats don't tell from it, take the one with the shortest gap. What overturns this: a step "
+        f"of {format_count(_shared(n) + n.streams)} tokens that takes more than {n.gap_ms} ms at the longest prefix.",
     ],
 )

@@ -6,8 +6,8 @@ from types import SimpleNamespace as Numbers
 
 from calc import kv_cache, queueing, scheduling
 from calc.practice._problem import Problem
-from calc.practice.continuous_batching._model import ARRIVALS, LIMITS, WAITING
-from calc.units import counted, format_count, format_seconds, significant
+from calc.practice.continuous_batching._model import ARRIVALS, LIMITS
+from calc.units import counted, format_count, format_percent, format_seconds, significant
 from calc.working import legend, working
 
 
@@ -19,7 +19,7 @@ burst = Problem(
     id="continuous_batching/burst",
     title="Waves",
     level=2,
-    step=WAITING,
+    step=ARRIVALS,
     printed={"requests": 24, "places": 8, "service": 5.0},
     choices={"requests": (12, 24, 32, 48), "places": (4, 6, 8, 12), "service": (2.5, 4.0, 6.0, 9.0)},
     possible=lambda n: n.requests > n.places,
@@ -137,6 +137,11 @@ def _token_ms(n: Numbers) -> float:
     return n.base_ms + n.places * n.decode_us / 1e3
 
 
+def _spare_ms(n: Numbers) -> float:
+    """What a full step leaves of the promise for prompts."""
+    return n.token_ms - _token_ms(n)
+
+
 shared_server = Problem(
     id="continuous_batching/shared-server",
     title="Chat and batch on one server",
@@ -172,10 +177,14 @@ shared_server = Problem(
     solution=lambda n: [
         f"With all places decoding a token takes {significant(_token_ms(n))} ms; {n.token_ms} ms leave room for "
         f"{format_count((n.token_ms - n.base_ms) * 1000 // n.decode_us)} decoding requests and no prompt.",
-        f"Within the promise a step that holds every place has {significant(max(n.token_ms - _token_ms(n), 0))} ms "
-        f"left for prompts. A prompt of {counted(n.job_prompt, 'token')} fits in them whole only if a token takes less "
-        f"than {significant(1000 * (n.token_ms - _token_ms(n)) / n.job_prompt, 2)} µs. Measure what yours takes.",
-        "If it takes more, the job's prompts are cut to what fits, and its requests wait outside until places "
-        "are free of chats.",
+        f"Within the promise a step that holds every place has {significant(_spare_ms(n))} ms left for prompts. A "
+        f"prompt of {counted(n.job_prompt, 'token')} fits in them whole only if a token takes less than "
+        f"{significant(1000 * _spare_ms(n) / n.job_prompt, 2)} µs. Measure what yours takes.",
+        f"So keep the {n.places} places, cut prompts to the tokens that take {significant(_spare_ms(n))} ms, give "
+        "chats the first place that comes free, and let the job wait outside the engine. Promise the chat "
+        f"{n.token_ms} ms a token.",
+        f"Two numbers overturn this. If the job's prompts alone keep the engine busy for more than "
+        f"{format_percent(_spare_ms(n) / n.token_ms, 2)} of the night, it is not done by morning: give it an engine of "
+        "its own. And if the cache can't carry all places to their end, it sets their number.",
     ],
 )
