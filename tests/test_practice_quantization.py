@@ -103,7 +103,8 @@ def room(n) -> int:
     size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     heads = c.get("num_key_value_heads") or c["num_attention_heads"]
     token = 2 * c["num_hidden_layers"] * heads * size * {"bf16": 2, "fp8": 1}[n.cache]
-    return int((n.gib * 2**30 - stored(n.model, n.weights)) // token)
+    weights = float(f"{float(stored(n.model, n.weights) / 2**30):.4g}") * 2**30  # as the question prints them
+    return int((n.gib * 2**30 - weights) // token)
 
 
 def loop(n) -> Fraction:

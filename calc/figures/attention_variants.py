@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -150,11 +151,26 @@ def intensities(
     axes.spines["left"].set_visible(False)
     axes.set(xlim=(2.0 ** (low - 0.3), 2.0 ** (high + 0.3)), ylim=(len(models) - 0.5, -1.7))
     axes.set(xlabel="FLOP for each byte of cache read")
-    many = f", {{}} on one of {ranks} ranks" if ranks > 1 else "{}"
-    alt = f"{accelerator} does {significant(balance, 3)} FLOP while it reads a byte. Decode attention: " + "; ".join(
-        f"{name} {significant(alone, 3)}" + (many.format(significant(each, 3)) if each and ranks > 1 else "")
-        for name, (alone, each) in models.items()
-    )
+    alt = _intensities(models, ranks, balance, accelerator)
     ring = f"; rings: on one of {ranks} ranks, where that differs and the model runs" if ranks > 1 else ""
     caption = f"Dots: the whole layer{ring}. Left of the dashed line, attention waits for memory. Derived."
     return picture(figure, alt=alt, caption=caption)
+
+
+def _intensities(models: Mapping[str, tuple[float, float | None]], ranks: int, balance: float, accelerator: str) -> str:
+    """The picture in words: who waits for memory, then the numbers, lowest first."""
+
+    def listed(values: Mapping[str, float]) -> str:
+        return " ".join(
+            f"{name}: {significant(value, 3)}." for name, value in sorted(values.items(), key=itemgetter(1))
+        )
+
+    whole = {name: alone for name, (alone, _) in models.items()}
+    below = sum(value < balance for value in whole.values())
+    changed = {name: each for name, (alone, each) in models.items() if each is not None and each != alone}
+    share = "all" if below == len(models) else f"{format_count(below)} of"
+    return (
+        f"Decode attention of {share} {counted(len(models), 'model')} waits for memory: it does fewer than the "
+        f"{significant(balance, 3)} FLOP that {accelerator} could do for each byte. {listed(whole)}"
+        + (f" On one of {ranks} ranks these do less. {listed(changed)}" if changed else "")
+    )

@@ -70,7 +70,7 @@ def limits(plans: Mapping[str, Plan]) -> Picture:
             axes.barh(y, rank.own_blocks - rank.blocks, left=rank.blocks, height=0.8, color=ORANGE, edgecolor="none")
             y += 1
         axes.plot([plan.blocks, plan.blocks], [top - 0.6, y - 0.4], color=INK, lw=1)
-        axes.text(plan.blocks, y - 0.2, f"{format_count(plan.blocks)} blocks for all", ha="right", va="top")
+        axes.text(plan.blocks, y - 0.2, f"{counted(plan.blocks, 'block')} for all", ha="right", va="top")
         ticks.append(((top + y - 1) / 2, name))
         y += 2
     axes.set_yticks([t for t, _ in ticks], [name for _, name in ticks])
@@ -81,7 +81,7 @@ def limits(plans: Mapping[str, Plan]) -> Picture:
     axes.xaxis.set_major_formatter(lambda blocks, _: format_count(blocks))
     axes.invert_yaxis()
     alt = "Bars of the blocks that each rank's own pool holds, cut at the fewest. " + " ".join(
-        f"{name}: {format_count(plan.blocks)} blocks for all, {format_bytes(plan.stranded_bytes)} stranded."
+        f"{name}: {counted(plan.blocks, 'block')} for all, {format_bytes(plan.stranded_bytes)} stranded."
         for name, plan in ((name.replace("\n", " "), plan) for name, plan in plans.items())
     )
     caption = (
@@ -118,9 +118,9 @@ def two_rules(*, served: Mapping[str, Served], blocks: int) -> Picture:
     axes.set(xlabel="engine step", ylabel="blocks in use", xlim=(0, longest), ylim=(0, blocks * 1.22))
     first, second = served.values()
     alt = (
-        f"Blocks in use over {format_count(longest)} steps against a pool of {format_count(blocks)}. Without room to "
-        f"finish up to {format_count(first.peak)} are in use and {format_count(first.preemptions)} preemptions follow; "
-        f"with room to finish up to {format_count(second.peak)} are, and {format_count(second.preemptions)} follow."
+        f"Blocks in use over {counted(longest, 'step')} against a pool of {format_count(blocks)}. Without room to "
+        f"finish at most {format_count(first.peak)} are in use, with {counted(first.preemptions, 'preemption')}; "
+        f"with room to finish at most {format_count(second.peak)}, with {counted(second.preemptions, 'preemption')}."
     )
     caption = "The same arrivals under two rules. Marks above the pool are preemptions. Simulated, in engine steps."
     return picture(figure, alt=alt, caption=caption)

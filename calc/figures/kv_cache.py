@@ -92,7 +92,9 @@ def pool_over_time(
         axes.text(overflow + 0.015 * longest, 0.95 * pool_bytes / GIB, after, va="top")
     axes.set(xlabel="further tokens sampled by every request", xlim=(0, longest))
     axes.set(ylabel="cache held, GiB", ylim=(0, None))
-    when = f"fills the pool after {overflow} more tokens" if overflow is not None else "stays inside the pool"
+    when = (
+        f"fills the pool after {counted(overflow, 'more token')}" if overflow is not None else "stays inside the pool"
+    )
     return picture(
         figure,
         alt=f"Cache held by equal requests as they write on from token {generated}. Admission by present use {when}; "

@@ -199,8 +199,8 @@ def two_starts(*, due_s: Sequence[float], from_sent_s: Sequence[float], from_due
     seen = sum(a > 2 * min(from_due_s) for a in from_sent_s)
     alt = (
         f"The latency of {counted(len(due_s), 'request')}. Counted from when they were sent, {format_count(seen)} of "
-        f"them take more than twice as long as the fastest; counted from when they were due, {format_count(slow)} do, "
-        f"up to {format_seconds(top)}."
+        f"them {'takes' if seen == 1 else 'take'} more than twice as long as the fastest; counted from when they were "
+        f"due, {format_count(slow)} {'does' if slow == 1 else 'do'}, up to {format_seconds(top)}."
     )
     caption = "One server that stands still once, one client that waits for each answer, two clocks. Simulated."
     return picture(figure, alt=alt, caption=caption)

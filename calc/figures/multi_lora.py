@@ -8,7 +8,7 @@ from math import sqrt
 from matplotlib.axes import Axes
 
 from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, Picture, boxes, canvas, picture
-from calc.units import format_bytes, format_count, format_percent, significant
+from calc.units import counted, format_bytes, format_count, format_percent, significant
 
 COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 DASHED = (0, (4, 3))
@@ -67,9 +67,10 @@ def rows_through_base(*, batch: list[int | None], input_dim: int, output_dim: in
     axes.set_axis_off()
     alone = batch.count(None)
     alt = (
-        f"{len(batch)} token rows go through one shared {matrix} together. Rows of {len(adapters)} adapters also go "
-        f"through their own A and B of rank {rank}, drawn in the rows' color; {alone} of the rows "
-        f"{'has' if alone == 1 else 'have'} no adapter. The two results are added row by row."
+        f"{counted(len(batch), 'token row')} {'goes' if len(batch) == 1 else 'go'} through one shared {matrix}. Rows "
+        f"of {counted(len(adapters), 'adapter')} also go through their own A and B of rank {rank}, drawn in the rows' "
+        f"color; {counted(alone, 'row')} {'has' if alone == 1 else 'have'} no adapter. The two results are added row "
+        "by row."
     )
     caption = "One step. All rows share the base; a row's color says whose pair it also visits. Pairs not to scale."
     return picture(figure, alt=alt, caption=caption)
@@ -138,10 +139,10 @@ def slots_against_memory(
     at, height = (above[-1], 0.99 * top) if above else (0, by_memory[0])
     axes.text(slots[at], height, "memory for their cache", color=ORANGE, va="top", ha="right" if at else "left")
     alt = (
-        f"With more slots more of {format_count(waiting)} waiting requests find one for their adapter, from "
+        f"With more slots more of {counted(waiting, 'waiting request')} find one for their adapter, from "
         f"{significant(by_slots[0], 3)} to {significant(by_slots[-1], 3)}; the memory that is left holds the cache of "
-        f"{format_count(by_memory[0])} requests at first and {format_count(by_memory[-1])} at last. Most run with "
-        f"{slots[best]} slots: {significant(both[best], 3)}."
+        f"{counted(by_memory[0], 'request')} at first and {format_count(by_memory[-1])} at last. Most run with "
+        f"{counted(slots[best], 'slot')}: {significant(both[best], 3)}."
     )
     caption = (
         "What slots allow and what memory allows. The ring marks the fewest slots with which most run, "

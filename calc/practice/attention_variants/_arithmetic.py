@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import floor
 from types import SimpleNamespace as Numbers
 
-from calc import attention, roofline
+from calc import attention, kv_cache, roofline
 from calc.practice._problem import Problem
 from calc.practice.attention_variants._model import (
     ALONE,
@@ -19,7 +19,7 @@ from calc.practice.attention_variants._model import (
     geometry,
     mixer,
 )
-from calc.units import format_bytes, format_count, format_decimal, significant
+from calc.units import counted, format_bytes, format_count, format_decimal, significant
 from calc.working import Working, working
 
 
@@ -43,7 +43,18 @@ def _idle_working(n: Numbers) -> list[str | Working]:
     function, arguments = roofline.intensity_of(mixer(n.model), element=n.element, ranks=n.ranks)
     done = working(function, **arguments)
     parts = f"{significant(_balance(n).value)} / {significant(done.value)}"
-    return [done, _balance(n), f"{parts} = {significant(_idle(n))}×"]
+    model, total = mixer(n.model), mixer(n.model).query_heads
+    stored = (
+        "the whole latent"
+        if attention.sharing(model) == "MLA"
+        else counted(kv_cache.kv_heads_per_rank(kv_heads=model.kv_heads, ranks=n.ranks), "KV head")
+    )
+    return [
+        f"A rank has {total // n.ranks} of the {total} query heads, and {stored}:",
+        done,
+        _balance(n),
+        f"{parts} = {significant(_idle(n))}×",
+    ]
 
 
 def _idle_ask(n: Numbers) -> str:
@@ -135,7 +146,7 @@ absorb_or_expand = Problem(
     answer=_fewest,
     mistakes={
         "rounds down": lambda n: floor(_threshold(n)),
-        "forgets that absorbing costs each new token two projections": lambda n: floor(_long_run(n)) + 1,
+        "divides E by Δ, as if absorbing cost a new token no projections": lambda n: floor(_long_run(n)) + 1,
         "expands the keys and forgets the values": lambda n: floor(_long_run(n, values=False)) + 1,
         "absorbs the keys and forgets that summed latents are wide too": lambda n: floor(_narrow_sums(n)) + 1,
     },

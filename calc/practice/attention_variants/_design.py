@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import kv_cache, roofline
 from calc.practice._problem import Problem
 from calc.practice.attention_variants._model import GIB, RANKS, chip, geometry, mixer, sequence
-from calc.units import format_bytes, format_count, significant
+from calc.units import counted, format_bytes, format_count, significant
 from calc.working import working
 
 LATENT = "deepseek-v3"  # whose latent the new model would borrow
@@ -26,9 +26,25 @@ def _latent(n: Numbers) -> float:
     )
 
 
-def _fit(n: Numbers, size: float) -> str:
-    return format_count(
-        kv_cache.sequences_that_fit(memory_bytes=n.gib * GIB, sequence_bytes=sequence(size, n.positions))
+def _fit(n: Numbers, size: float) -> int:
+    return kv_cache.sequences_that_fit(memory_bytes=n.gib * GIB, sequence_bytes=sequence(size, n.positions))
+
+
+def _verdict(n: Numbers) -> str:
+    """KV heads, unless attention is laid out so that a latent is not copied and holds more."""
+    heads, latent = _fit(n, _heads(n, n.ranks, n.ranks)), _fit(n, _latent(n))
+    apart = n.ranks * latent
+    return (
+        f"So {n.ranks} KV heads: under tensor parallelism the {n.ranks} GPUs together hold "
+        f"{counted(heads, 'such sequence')} with them and {format_count(latent)} with the latent. "
+        + (
+            f"Data-parallel attention overturns this: with the latent each GPU then holds "
+            f"{counted(latent, 'sequence')} of its own, {format_count(apart)} in all, and a copy of the attention "
+            f"weights. If your engine runs it, more than {format_count(heads)} must be in at once, and an ablation at "
+            "this size finds no loss, take the latent."
+            if apart > heads
+            else f"Data-parallel attention doesn't overturn this: the latent would then hold {format_count(apart)}."
+        )
     )
 
 
@@ -41,8 +57,8 @@ def _checklist(n: Numbers) -> list[str]:
         f"Sizes a position on one GPU, not in the model: {format_bytes(multi)} with a KV head for each query head, "
         f"{format_bytes(own)} with {n.ranks} KV heads, as much with fewer, {format_bytes(latent)} with the latent of "
         f"{geometry(LATENT).name}.",
-        f"Counts sequences of {format_count(n.positions)} tokens that a GPU's {n.gib} GiB hold: {_fit(n, multi)}, "
-        f"{_fit(n, own)} and {_fit(n, latent)}.",
+        f"Counts sequences of {format_count(n.positions)} tokens that a GPU's {n.gib} GiB hold: "
+        f"{format_count(_fit(n, multi))}, {format_count(_fit(n, own))} and {format_count(_fit(n, latent))}.",
         f"Sees that fewer KV heads than ranks save nothing on a GPU at {n.ranks} ranks, and cost quality.",
         f"Sees that the latent pays when attention runs data-parallel: {n.ranks} GPUs then hold {n.ranks} times as "
         "many sequences, and each holds all attention weights.",
@@ -105,5 +121,7 @@ new_model = Problem(
             memory_bytes=n.gib * GIB,
             sequence_bytes=sequence(_heads(n, n.ranks, n.ranks), n.positions),
         ),
+        f"With the latent: {format_count(_fit(n, _latent(n)))}.",
+        _verdict(n),
     ],
 )

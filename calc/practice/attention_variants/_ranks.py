@@ -61,7 +61,12 @@ copies = Problem(
         ),
     },
     hint="A rank keeps whole KV heads, at least one. A latent is as good as one head.",
-    solution=lambda n: [token_working(n.model, "bf16", n.ranks), _copies_working(n.model, n.ranks)],
+    solution=lambda n: [
+        "On a rank, with a cache in bf16, say:",
+        token_working(n.model, "bf16", n.ranks),
+        f"There are {format_bytes(token(n.model, 'bf16'))} to store:",
+        _copies_working(n.model, n.ranks),
+    ],
 )
 
 

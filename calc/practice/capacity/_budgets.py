@@ -17,6 +17,7 @@ from calc.practice.capacity._model import (
     gib,
     token_bytes,
 )
+from calc.units import format_bytes, significant
 from calc.working import Working, working
 
 pool = Problem(
@@ -173,6 +174,15 @@ def _engine_working(n: Numbers) -> Working:
     return working(capacity.remainder_pool_bytes, total_bytes=gib(n.total), workspace_bytes=workspace, **card)
 
 
+def _peak(n: Numbers) -> str:
+    """Whether weights, cache and activations are on the GPU together."""
+    need = gib(n.weights) + gib(n.activations) + _engine(n, n.engine)
+    if need <= gib(n.total) * (1 + 1e-9):
+        return f"At the peak weights, activations and cache take {format_bytes(need)} of the {n.total} GiB."
+    over = f"{significant(need / gib(1), 4)} GiB, more than the {n.total} GiB there are"
+    return f"At the peak weights, activations and cache need {over}: the engine runs out of memory. Lower the share."
+
+
 fraction = Problem(
     id="capacity/fraction",
     title="A fraction of what",
@@ -206,5 +216,6 @@ fraction = Problem(
     solution=lambda n: [
         f"It is a share of {capacity.memory_setting(n.engine).share_of.partition(';')[0]}.",
         _engine_working(n),
+        _peak(n),
     ],
 )

@@ -39,7 +39,7 @@ per_rank = Problem(
     possible=on_ranks,
     ask=lambda n: (
         f"{described(n)}. It runs on {n.ranks} tensor-parallel ranks with a cache in {n.element}. "
-        f"How much does a conversation of {n.positions:,} tokens hold on each rank?"
+        f"How much does a conversation with {n.positions:,} tokens in the cache hold on each rank?"
     ),
     per=("rank", "GPU"),
     answer=sequence,
@@ -76,8 +76,8 @@ def _latent_ask(n: Numbers) -> str:
     return (
         f"{geometry(n).name} uses latent attention in {layers} layers: a latent of {mixer.latent_dim} elements "
         f"and a shared rotary key of {mixer.rope_dim}, for {mixer.query_heads} heads. It runs on {n.ranks} "
-        f"tensor-parallel ranks with a cache in {n.element}. How much does a conversation of {n.positions:,} tokens "
-        "hold on each rank?"
+        f"tensor-parallel ranks with a cache in {n.element}. How much does a conversation with {n.positions:,} tokens "
+        "in the cache hold on each rank?"
     )
 
 
@@ -146,7 +146,7 @@ def _window_ask(n: Numbers) -> str:
         f"{geometry(n).name} has {fulls} full-attention layers and {windows} layers with a window of "
         f"{window.window:,} tokens, all with {full.query_heads} query heads and {full.kv_heads} KV "
         f"{'head' if full.kv_heads == 1 else 'heads'} of {full.key_dim} elements. "
-        f"The cache is {n.element} and a conversation has {n.positions:,} tokens."
+        f"The cache is {n.element} and a conversation has written {n.positions:,} tokens to it."
     )
 
 

@@ -128,11 +128,11 @@ conversation = Problem(
     possible=within_context,
     ask=lambda n: (
         f"{described(n)}. It keeps its cache in {n.element}. "
-        f"How much does a conversation of {n.positions:,} tokens hold, on all GPUs together?"
+        f"How much does a conversation with {n.positions:,} tokens in the cache hold, on all GPUs together?"
     ),
     answer=sequence,
     mistakes=shape_mistakes(sequence) | element_mistakes(sequence) | {"counts one token": token},
-    hint="First the bytes of one token, then as many as the conversation has.",
+    hint="First the bytes of one token, then as many as the cache has.",
     solution=sequence_working,
 )
 
@@ -196,10 +196,10 @@ log_token = Problem(
     },
     hint="The log gives a total and a count. The model need not be known.",
     solution=lambda n: [
-        f"The shape of {geometry(n).name} with a cache in {n.element} gives:",
+        f"{sequence(n):,} B / {n.positions:,} tokens = {sequence(n) / n.positions:,.0f} B, or "
+        f"{format_bytes(token(n))}.",
+        f"The model that wrote the log is {geometry(n).name} with a cache in {n.element}, and its shape says the same:",
         token_working(n),
-        f"The log says the same: {sequence(n):,} B / {n.positions:,} tokens = {sequence(n) / n.positions:,.0f} B, "
-        f"or {format_bytes(token(n))}.",
     ],
 )
 

@@ -109,8 +109,8 @@ reserved = Problem(
     },
     hint="Slots are made when the engine starts. They know nothing of the adapters that will come.",
     solution=lambda n: [
-        f"A slot has {n.slot_rank // n.rank} times the rank of these adapters: "
-        f"{_reservation(n).slot_parameters:,} parameters.",
+        f"Two bytes a parameter: an adapter has {_reservation(n).slot_parameters * n.rank // n.slot_rank:,} of them. A "
+        f"slot has {n.slot_rank // n.rank} times the rank, so {_reservation(n).slot_parameters:,}.",
         working(
             adapters.reserved_bytes, slots=n.slots, slot_parameters=_reservation(n).slot_parameters, element_bytes=2
         ),

@@ -225,6 +225,12 @@ def _slots(n: Numbers, rank: int) -> int:
     return max((s for s in range(1, _wanted(n) + 1) if _seats(n, s, rank) >= n.concurrent), default=1)
 
 
+def _most_slots(n: Numbers) -> int:
+    """The most slots of the usual rank beside which the cache of the peak's requests fits."""
+    one = kv_cache.resident_bytes(kv_cache.layout(geometry(n.model), ranks=n.gpus), positions=n.positions)
+    return int((n.gib * GIB - n.concurrent * one) // _slot_bytes(n.model, n.rank, n.gpus))
+
+
 def _layout(n: Numbers, rank: int) -> str:
     slots = _slots(n, rank)
     size = format_bytes(slots * _slot_bytes(n.model, rank, n.gpus))
@@ -318,5 +324,8 @@ tenants = Problem(
         f"Reading the file takes {format_seconds(_once_a_day(n))} from a disk of {format_decimal(DISK, 'B/s')}, "
         "assumed, and the request waits for a slot as all do. Promise that start, measured, and a limit "
         "on the wait for a slot.",
+        f"What overturns the number of slots is the popularity you measure. Up to {counted(_most_slots(n), 'slot')} "
+        f"of rank {n.rank} leave room for {n.concurrent} requests; if they ask for more different adapters, spread the "
+        "customers over replicas by adapter.",
     ],
 )

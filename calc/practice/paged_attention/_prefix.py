@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import kv_cache, paging
 from calc.practice._problem import Problem
 from calc.practice.paged_attention._model import GIB, LAW, MATCHING, name, token
-from calc.units import format_bytes, format_count, format_percent
+from calc.units import counted, format_bytes, format_count, format_percent
 from calc.working import Working, working
 
 LARGE = (448, 528, 784, 832, 1056, 1600, 2096)
@@ -153,6 +153,34 @@ def _plan(n: Numbers) -> list[str]:
     ]
 
 
+def _decision(n: Numbers) -> list[str]:
+    """What is kept, and the number of sessions at which that ends."""
+    each, pool = token("llama-3.1-70b", 8, "bf16"), n.gib * GIB
+    shared = n.tenants * (n.system // n.block_tokens) * n.block_tokens * each
+    most = int((pool - shared) // (n.history * each))
+    left = pool - shared - n.sessions * n.history * each
+    salted = (
+        f"Salted keys store the instructions {n.tenants} times: {format_bytes(shared)}, "
+        f"{format_percent(shared / pool, 2)} of the pool. Pay it: tenants must not learn of each other."
+    )
+    if left >= 0:
+        return [
+            salted,
+            f"{format_bytes(left)} are left for the turns that run: {format_count(left // each)} new positions. So "
+            "keep all histories on the GPUs, least recently used out first. The number that overturns this is "
+            f"{most} open sessions, fewer by what running turns write. Beyond it a history goes before its user writes "
+            "again.",
+        ]
+    return [
+        salted,
+        f"Beside them the pool holds {counted(most, 'history')} at most, of {n.sessions}, and less while turns run. If "
+        "all write equally often, the least recently used history goes just before its user returns, and hardly any "
+        "history hits. So put a tier in host memory below the pool, or route the sessions to "
+        f"{-(-n.sessions // most)} replicas or more. What overturns this: measured, most messages come from fewer than "
+        f"{most} of the sessions.",
+    ]
+
+
 def _plan_working(n: Numbers) -> list[str | Working]:
     each = token("llama-3.1-70b", 8, "bf16")
     return [
@@ -160,6 +188,7 @@ def _plan_working(n: Numbers) -> list[str | Working]:
         working(paging.hit_positions, prompt=n.system + n.history, block_tokens=n.block_tokens, dropped_blocks=0),
         "What the open sessions hold on one rank:",
         working(kv_cache.sequence_bytes, bytes_per_position=each, positions=n.sessions * n.history),
+        *_decision(n),
     ]
 
 

@@ -11,7 +11,7 @@ from calc import roofline
 from calc.parameters import count
 from calc.practice._problem import Problem
 from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
-from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, significant
+from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, parse, significant
 from calc.working import working
 
 GIB = UNITS["GiB"].factor
@@ -170,8 +170,13 @@ slow_loop = Problem(
 )
 
 
+def _printed(n: Numbers, weights: str) -> float:
+    """Bytes of the weights as the question prints them."""
+    return parse(format_bytes(held(n.model, weights).total_bytes)).value
+
+
 def _room(n: Numbers, weights: str | None = None, cache: str | None = None) -> float:
-    left = n.gib * GIB - held(n.model, weights or n.weights).total_bytes
+    left = n.gib * GIB - _printed(n, weights or n.weights)
     token = kv.layout(geometry(n.model), element=cache or n.cache).bytes_per_position
     return max(0, left // token)
 
@@ -208,10 +213,11 @@ room = Problem(
     },
     hint="Weights first, then what is left over the bytes of one position. Each has a type of its own.",
     solution=lambda n: [
-        f"Left: {format_bytes(n.gib * GIB - held(n.model, n.weights).total_bytes)}.",
+        f"Left: {n.gib} GiB − {format_bytes(_printed(n, n.weights))} = "
+        f"{significant((n.gib * GIB - _printed(n, n.weights)) / GIB, 5)} GiB.",
         working(
             kv.positions_that_fit,
-            memory_bytes=n.gib * GIB - held(n.model, n.weights).total_bytes,
+            memory_bytes=n.gib * GIB - _printed(n, n.weights),
             bytes_per_position=kv.layout(geometry(n.model), element=n.cache).bytes_per_position,
         ),
     ],
@@ -239,8 +245,11 @@ def _candidates(n: Numbers) -> list[tuple[str, str]]:
 
 
 def _fits(n: Numbers, name: str, element: str) -> bool:
-    usable = SHARE * chip(n.chip).program_bytes.value
-    return held(n.model, name).total_bytes / n.gpus + _cached(n, element) <= usable
+    return held(n.model, name).total_bytes / n.gpus + _cached(n, element) <= _usable(n)
+
+
+def _usable(n: Numbers) -> float:
+    return SHARE * chip(n.chip).program_bytes.value
 
 
 def _judged(n: Numbers) -> list[str]:
@@ -255,8 +264,13 @@ def _judged(n: Numbers) -> list[str]:
         caches = f"caches in {' or '.join(room)} fit" if room else "the caches don't fit"
         lines.append(
             f"{qz.scheme(name).name}: {format_bytes(held(n.model, name).total_bytes / n.gpus)} on a GPU; "
-            f"{caches} beside it. By the floors of its weights a step of {n.sequences} tokens is "
-            f"{significant(steps['bf16'].floor_s / step.floor_s, 3)}× as fast as in bf16."
+            f"{caches} beside it."
+            + (
+                f" By the floors of its weights a step of {n.sequences} tokens is "
+                f"{significant(steps['bf16'].floor_s / step.floor_s, 3)}× as fast as in bf16."
+                if name != "bf16"
+                else ""
+            )
         )
     return lines
 
@@ -294,7 +308,7 @@ def _checklist(n: Numbers) -> list[str]:
         f"Says where a step with 4-bit weights waits for arithmetic: from {ceil(cross)} tokens here.",
         f"Counts the tokens in a step: {n.sequences} sequences, one token each, plus the chunks of prompts.",
         f"Checks what fits beside the caches: {n.sequences} sequences of {n.positions:,} positions take "
-        f"{format_bytes(_cached(n, 'bf16'))} on a GPU in bf16.",
+        f"{format_bytes(_cached(n, 'bf16'))} on a GPU in bf16, of {format_bytes(_usable(n))} it may use.",
         "Treats the cache as a choice of its own, with its own bytes, its own speed and its own risk.",
         "Takes quality from tasks like the service's own, at the output lengths it has; perplexity is not enough.",
         "Compares on the same engine and version, with the same load, and names both.",
@@ -334,6 +348,8 @@ service = Problem(
         f"A weight that a step reads then takes {significant(_four_bits(n)['bytes_per_weight'], 4)} B: the output "
         "layer stays in 16 bits, and the embedding isn't read.",
         working(roofline.crossover_tokens, **_four_bits(n)),
+        f"An engine may use {format_percent(SHARE)} of {format_bytes(chip(n.chip).program_bytes.value)}: "
+        f"{format_bytes(_usable(n))} of a GPU.",
         f"The caches of {n.sequences} sequences take {format_bytes(_cached(n, 'bf16'))} on a GPU in bf16 and "
         f"{format_bytes(_cached(n, 'fp8'))} in fp8.",
         *_judged(n),
