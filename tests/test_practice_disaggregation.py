@@ -178,7 +178,7 @@ def test_the_pool_that_hides_as_much_as_said_computes_as_many_prompts(seed):
     chunk = float(re.search(r"must hold ([\d.]+) ms of prompt", text)[1])
     alone = float(re.search(r"decode on each, ([\d.]+) ms a step", text)[1])
     assert chunk * (prefill + decode) == pytest.approx(prefill * pace, rel=5e-3)  # prompt time in one step of all
-    if share := re.search(r"must hide ([\d.]+)% of the shorter", text):
+    if share := re.search(r"At ([\d.]+)% of the shorter", text):
         hidden = float(share[1]) / 100 * min(chunk, alone)
         assert chunk + alone - hidden == pytest.approx(pace, rel=0.01)
     elif "hide nothing" in text:

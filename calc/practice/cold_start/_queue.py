@@ -9,7 +9,7 @@ from calc import startup
 from calc.hardware import accelerator
 from calc.practice._problem import Problem
 from calc.practice.cold_start._model import GB, LEVERS, QUEUE, described, geometry, weights
-from calc.units import format_bytes, format_percent, format_seconds
+from calc.units import format_bytes, format_seconds
 from calc.working import Working, working
 
 TRAFFIC = {
@@ -139,8 +139,8 @@ def _scale_up(n: Numbers) -> list[str | Working]:
         promise, spare = f"don't promise {n.goal} s; pay for replicas that wait for the peak", at_best - n.goal
     return [
         f"{geometry(n.model).name}: {format_bytes(weights(n.model))}, which is {format_seconds(floor)} at {n.network} "
-        f"GB/s: {format_percent(floor / n.goal, 2)} of the {n.goal} s.",
-        f"With the chapter's other phases on {RANKS} ranks a start in a row takes {_three(_lasts(start))}. A new "
+        f"GB/s, where {n.goal} s are allowed.",
+        f"With the chapter's other assumptions on {RANKS} ranks a start in a row takes {_three(_lasts(start))}. A new "
         f"node can do it in {_three(anywhere)}: {_listed(fresh)}. One that has run the model can do it in "
         f"{_three(at_best)}: {_listed(used)}.",
         f"Say one replica serves the base of 1 request a second. At {n.peak}× that load, while a replica starts in "

@@ -69,7 +69,7 @@ def _decision(n: Numbers, one: d.Worker, prefill: int, workers: int, first_s: fl
         f"In one pool of these {workers}, {significant(beside, 2)} sequences decode on each, {_short(step_s)} a step "
         f"alone. To compute as many prompts, steps of {n.pace} ms must hold {_short(chunk_s)} of prompt each."
     )
-    hides = f"{format_percent(EFFICIENCY['overlap'])}, as assumed"
+    hides = format_percent(EFFICIENCY["overlap"])
     if first_s > n.first / 1000:
         return [
             told,
@@ -84,9 +84,9 @@ def _decision(n: Numbers, one: d.Worker, prefill: int, workers: int, first_s: fl
     return [
         told,
         working(d.overlap_share, **given),
-        f"Decision: {'keep one pool' if kept else 'split'}. A step of the pool must hide {least} of the shorter job, "
-        f"and hides {hides}. What overturns it: steps of your engine that hide {'less' if kept else 'more'} than "
-        f"{least}.",
+        f"At {least} of the shorter job hidden the pool has as much room for prompts as the split.",
+        f"Decision: {'keep one pool' if kept else 'split'}. The chapter assumes {hides}, from published steps. What "
+        f"overturns it: steps of your engine that hide {'less' if kept else 'more'} than {least}.",
     ]
 
 

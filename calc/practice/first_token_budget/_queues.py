@@ -100,6 +100,16 @@ def _kinds(n: Numbers) -> q.Service:
     return q.mixture([(1 - share, q.deterministic(n.short / 1000)), (share, q.deterministic(n.long / 1000))])
 
 
+def _weighted(n: Numbers, power: str = "") -> str:
+    share = n.long_percent / 100
+    return f"{1 - share:g} · {n.short}{power} + {share:g} · {n.long}{power}"
+
+
+def _square(n: Numbers) -> float:
+    share = n.long_percent / 100
+    return (1 - share) * n.short**2 + share * n.long**2
+
+
 def _varying(n: Numbers, **changed: float) -> float:
     service = _kinds(n)
     given = {"arrival_rate": n.rate, "service_s": service.mean_s, "service_scv": service.scv}
@@ -133,8 +143,9 @@ varying = Problem(
     },
     hint="Mean and mean square of the prefills. Their spread counts as much as their mean.",
     solution=lambda n: [
-        f"The mean prefill is {format_seconds(_kinds(n).mean_s)}; its variance over the mean squared is "
-        f"{significant(_kinds(n).scv)}.",
+        f"The mean prefill is {_weighted(n)} = {format_seconds(_kinds(n).mean_s)}. Its mean square is "
+        f"{_weighted(n, '²')} = {_square(n):,.0f} ms². Over the mean squared, less 1, that is "
+        f"{significant(_kinds(n).scv)}: the variance over the mean squared.",
         working(q.mg1_wait, arrival_rate=n.rate, service_s=_kinds(n).mean_s, service_scv=_kinds(n).scv),
     ],
 )
@@ -229,8 +240,8 @@ pooled = Problem(
     },
     hint="M/M/1 at this load against M/M/2 at the same load. Erlang C says who has to wait.",
     solution=lambda n: [
-        f"Apart, {format_seconds(_apart_and_pooled(n)[0].wait_s)}. With one line "
-        f"{format_percent(_apart_and_pooled(n)[1].waiting, 4)} have to wait:",
+        f"Apart, ρ · S / (1 − ρ) = {format_seconds(_apart_and_pooled(n)[0].wait_s)}. With one line "
+        f"2 · ρ² / (1 + ρ) = {format_percent(_apart_and_pooled(n)[1].waiting, 4)} have to wait:",
         working(
             q.mmc_wait,
             waiting=_apart_and_pooled(n)[1].waiting,

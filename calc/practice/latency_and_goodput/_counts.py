@@ -61,6 +61,11 @@ def _kept(n: Numbers, *, ttft: bool = True, tpot: bool = True, one: bool = True,
     )
 
 
+def _judged(first: int, pace: int | None, *broken: str, limits: tuple[int, int]) -> str:
+    late, slow = first > limits[0], pace is not None and pace > limits[1]
+    return "broke off" if broken else "late" if late else "slow" if slow else "good"
+
+
 def _told(log: tuple) -> str:
     return "; ".join(
         f"{first} ms, {'a single token' if pace is None else f'{pace} ms'}{', broke off' if broken else ''}"
@@ -91,8 +96,7 @@ good_ones = Problem(
     },
     hint="Both limits, in one request. An answer that broke off is none, and one token has no pace to complain about.",
     solution=lambda n: [
-        "; ".join(f"{row[0]} ms: {'good' if _kept(Numbers(log=(row,), limits=n.limits)) else 'not'}" for row in n.log)
-        + ".",
+        "; ".join(f"{row[0]} ms: {_judged(*row, limits=n.limits)}" for row in n.log) + ".",
         f"{counted(_kept(n), 'request')} of {len(n.log)}.",
     ],
 )

@@ -69,7 +69,8 @@ chance = Problem(
     hint="How many ways are there to choose the slow ones, and how many of them lie within the tenant's?",
     solution=lambda n: [
         f"Ways to choose: {comb(n.requests, n.slow):,}. Within the tenant's: {comb(n.marked, n.slow):,}.",
-        f"The chance is {significant(_chance(n))}. Small, if the tenant was the only thing looked at.",
+        f"The chance is {comb(n.marked, n.slow):,} / {comb(n.requests, n.slow):,} = {significant(_chance(n))}. "
+        "Small, if the tenant was the only thing looked at.",
     ],
 )
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import queueing, tail
 from calc.practice._problem import Problem
 from calc.practice.tail_latency._model import BLOCKED, EXPORTS, FEW, MS, ms, so
-from calc.units import format_percent, significant
+from calc.units import format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -172,7 +172,8 @@ behind_step = Problem(
     solution=lambda n: [
         f"The step ends at {ms(n.start + n.long)}, so the request waits {ms(n.long - n.after)} before "
         "the engine sees it. No queue shows that.",
-        so((n.long - n.after + n.own) * MS),
+        f"With its own prefill, {ms(n.long - n.after)} + {ms(n.own)} = "
+        f"{format_seconds((n.long - n.after + n.own) * MS)}.",
     ],
 )
 
