@@ -91,17 +91,8 @@ block_scales = Problem(
     },
     hint="Count the blocks along each side.",
     solution=lambda n: [
-        f"{n.rows:,} / {n.block} · {n.columns:,} / {n.block} = {_blocks(n) / 4:,.0f} blocks of 4 bytes.",
-        working(
-            qz.matrix_bytes,
-            output_dim=n.rows,
-            input_dim=n.columns,
-            block_out=n.block,
-            block_in=n.block,
-            element_bits=0,
-            scale_bits=32,
-            zero_bits=0,
-        ),
+        f"⌈{n.rows:,} / {n.block}⌉ · ⌈{n.columns:,} / {n.block}⌉ = {_blocks(n) / 4:,.0f} blocks of 4 bytes.",
+        f"{_blocks(n) / 4:,.0f} · 4 B = {format_bytes(_blocks(n))}.",
     ],
 )
 
