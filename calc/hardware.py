@@ -382,4 +382,4 @@ def _figure(entry: dict[str, Any], unit: str) -> Figure:
     note.append(entry.get("note", ""))
     table = load_json("hardware.json")
     origin = table["sources"][entry["source"]]
-    return Figure(value, unit, "published", **origin, checked=table["checked"], note=" ".join(note).strip())
+    return Figure(value, unit, "published", **{"checked": table["checked"]} | origin, note=" ".join(note).strip())

@@ -527,7 +527,8 @@ def test_a_vendor_that_prints_sparse_peaks_is_named_for_every_type(slug):
     ("slug", "words", "kind"),
     [
         ("h100-sxm", "Memory that a program sees, sold as 80GB", "published"),
-        ("h200-sxm", "Memory that the driver reports, sold as 141GB", "published"),
+        ("h200-sxm", "Memory that a program sees, sold as 141GB", "published"),
+        ("a100-40gb-sxm", "Memory that the driver reports, sold as 40GB", "published"),
         ("h100-pcie", "Memory, the label read in GiB, sold as 80GB", "assumed"),
         ("a10", "Memory, the label read in GiB, sold as 24GB", "assumed"),
     ],

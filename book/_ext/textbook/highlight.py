@@ -1,4 +1,4 @@
-"""Code in the few colors that the style sheet has: a mark for every name and comma would be a third of a chapter's page."""
+"""Code in the few colors that the style sheet has. A mark for every name and comma is a third of a chapter's page."""
 
 from __future__ import annotations
 
