@@ -29,7 +29,7 @@ class Mark(str):
 
     def html(self) -> str:
         """The mark as HTML: the style sheet draws the icon, a screen reader hears the kind."""
-        unseen = "" if self == self.kind else f'<span class="unseen">{self.kind}: </span>'
+        unseen = "" if self.lower() == self.kind else f'<span class="unseen">{self.kind}: </span>'
         return f'<span class="kind kind-{self.kind}" title="{KINDS[self.kind]}">{unseen}{escape(self)}</span>'
 
 

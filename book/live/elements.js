@@ -7,7 +7,7 @@ export const make = (tag, attributes, ...children) => {
 
 // A number with the mark of its kind, as textbook/kinds.py writes it.
 export const marked = (kind, text) =>
-  make("span", { className: `kind kind-${kind}` }, make("span", { className: "unseen" }, `${kind}: `), text);
+  make("span", { className: `kind kind-${kind}` }, make("span", { className: "unseen" }, `${kind} `), text);
 
 // A line of working set as textbook/pages.py sets it: symbols in italics, "B_pos" as B with a subscript, units upright.
 const FORMULA = /(?:^|(?<=: ))\p{L}[\p{L}\p{N}_]* [=≈] /u;

@@ -58,7 +58,7 @@ def wanted(panel, chosen: dict) -> dict:
         return {"status": answer["error"]}
     return {
         "labels": [row["label"] for row in answer["rows"]],
-        "values": [f"{row['kind']}: {row['text']}" for row in answer["rows"]],
+        "values": [f"{row['kind']} {row['text']}" for row in answer["rows"]],
         "working": [line_as_read(line) for line in answer["working"]],
         **{key: answer[key] for key in ("meaning", "leaves_out")},
         "status": LIVE,
@@ -159,7 +159,7 @@ def test_the_result_is_read_out_once_the_hand_is_still(panel):
     expect(panel.locator("dd")).not_to_have_text(before)
     now = shown(panel)
     said = "; ".join(
-        f"{label}: {value.partition(': ')[2]}" for label, value in zip(now["labels"], now["values"], strict=True)
+        f"{label}: {value.partition(' ')[2]}" for label, value in zip(now["labels"], now["values"], strict=True)
     )
     expect(spoken).to_have_text(said)
 

@@ -210,6 +210,14 @@ def test_code_is_marked_where_it_has_a_color_and_nowhere_else():
         assert all(re.search(rf"\.highlight \.{name}\b|:is\([^)]*\.{name}\b", style) for name in marks)
 
 
+def test_a_citation_is_a_link_with_its_author(site):
+    cited = '<span class="bibtex-citation" id="i">Yu <em>et al.</em> [<a href="b">2022</a>]</span>'
+    whole = '<span class="bibtex-citation" id="i"><a href="b">Yu <em>et al.</em> [2022]</a></span>'
+    assert finish(app(), cited) == whole
+    links = parsed(site / "book" / "memory" / "kv_cache.html", class_="bibtex-citation").select("a")
+    assert links and not [link.text for link in links if link.text.isdecimal()]
+
+
 def test_an_image_takes_its_room_before_it_arrives(tmp_path):
     (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="96" height="48"></svg>')
     image = BeautifulSoup(

@@ -13,10 +13,17 @@ from pathlib import Path
 import imagesize
 from sphinx.application import Sphinx
 
+from calc.sources import KINDS
 from calc.units import UNITS
 
 TAG = re.compile(r"<[^>]+>")
 UNSEEN = re.compile(r'<span class="unseen">.*?</span>')
+
+# the kind of a number, for those who listen: a notebook shows it with a colon, on a page it runs on with the sentence
+KIND = re.compile(rf'(<span class="unseen">(?:{"|".join(KINDS)})): (?=</span>)')
+
+# a citation in a sentence, of which Sphinx links the year alone
+CITATION = re.compile(r'(<span class="bibtex-citation"[^>]*>)([^\[]+\[)(<a\b[^>]*>)(.*?)</a>\]</span>', re.DOTALL)
 
 # a heading, or what myst-nb puts around a cell tagged hide-input or hide-cell: a callout whose spoken label is not its
 # text
@@ -48,7 +55,7 @@ GAP = re.compile(
 # a table, and what may name it: a heading, or the summary of a fold
 TABLE = re.compile(
     r"<(?P<over>h[1-4])\b[^>]*>(?P<title>.*?)</(?P=over)>"
-    r'|<details id="[^"]*"><summary>(?P<fold>.*?)</summary>|<table\b.*?</table>',
+    r'|<details(?: id="[^"]*")?><summary>(?P<fold>.*?)</summary>|<table\b.*?</table>',
     re.DOTALL,
 )
 ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
@@ -67,6 +74,8 @@ def finish(app: Sphinx, body: str) -> str:
     body = re.sub(
         r'(?<=<a class="headerlink")(?=[^>]* title="Link to this heading")', ' tabindex="-1" aria-hidden="true"', body
     )
+    body = KIND.sub(r"\1 ", body)
+    body = CITATION.sub(r"\1\3\2\4]</a></span>", body)
     body = tables(body)
     body = WORKING.sub(lambda match: LINE.sub(lambda line: working(line[0]), match[0]), body)
     body = GAP.sub(lambda match: "\u00a0" if match[0] == " " else match[0], body)

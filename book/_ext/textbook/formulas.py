@@ -153,7 +153,7 @@ class FormulasDirective(SphinxDirective):
         return box
 
     def label(self, page: str, heading: str) -> str:
-        chapter = page.rpartition("/")[2].replace("_", " ").capitalize().replace("Kv", "KV")
+        chapter = page.rpartition("/")[2].replace("_", " ").capitalize().replace("Kv", "KV").replace("lora", "LoRA")
         step = heading.partition(" · ")[0]
         return f"{chapter}, {step[0].lower()}{step[1:]}"
 

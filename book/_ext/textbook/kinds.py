@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from calc.notebook import Mark
 from calc.sources import KINDS
 
 
 def mark(kind: str, text: str) -> str:
     """HTML of a marked number: an icon drawn by the style sheet, and its name for a screen reader."""
-    title = escape(f"{kind}: {KINDS[kind]}")
-    return f'<span class="kind kind-{kind}" title="{title}"><span class="unseen">{kind}: </span>{escape(text)}</span>'
+    return Mark(kind, text).html()
 
 
 def kind_role(name, rawtext, text, lineno, inliner, options=None, content=None):
