@@ -88,6 +88,20 @@ def link_of(step: str) -> str:
     return f"{page}.html#{slug}" if anchor else f"{page}.html"
 
 
+def place_of(step: str) -> str:
+    """What a step is called, for a reader who is elsewhere.
+
+    Examples
+    --------
+    >>> place_of("kv_cache#step-2"), place_of("conventions")
+    ('KV cache, step 2: One position, all layers', 'Conventions')
+    """
+    chapter, _, anchor = step.replace("_", " ").partition("#")
+    title = STEPS[step][1]
+    name = chapter.capitalize().replace("Kv", "KV").replace("lora", "LoRA")
+    return f"{name}, {anchor.replace('-', ' ')}: {title}" if anchor else title
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One number of a worksheet.

@@ -16,7 +16,7 @@ from calc.models.fields import MOST_BYTES, shown
 from calc.sources import load_json
 from calc.units import UNITS, CalcError
 from calc.worksheet._choices import AUTO, arithmetic_types, cache_types, weight_types
-from calc.worksheet._lines import STEPS, Line, link_of
+from calc.worksheet._lines import STEPS, Line, link_of, place_of
 from calc.worksheet._log import explain_log
 from calc.worksheet._report import Report
 from calc.worksheet._size import size
@@ -182,7 +182,7 @@ def worksheet_json(arguments: str) -> str:
     -------
     str
         ``{"ok": true, "title", "glance": [{"label", "text"}], "sections": [{"key", "title", "leaves_out", "lines":
-        [{"key", "label", "text", "kind", "keep", "working", "note", "source", "url", "link"}]}],
+        [{"key", "label", "text", "kind", "keep", "working", "note", "source", "url", "link", "where"}]}],
         "warnings": [{"text", "link", "where"}]}``, or
         ``{"ok": false, "error": one sentence, "inputs": [fields]}``. Never raises.
     """
@@ -225,7 +225,7 @@ def log_json(arguments: str) -> str:
     Returns
     -------
     str
-        ``{"ok": true, "lines": [{"label", "text", "meaning", "line", "worker", "link"}], "checks": [{"name",
+        ``{"ok": true, "lines": [{"label", "text", "meaning", "line", "worker", "link", "where"}], "checks": [{"name",
         "printed", "computed", "verdict", "note"}]}``, or a refusal as of `worksheet_json`. Never raises.
     """
     return _answer(lambda: _log(_object(arguments, "log")))
@@ -355,7 +355,7 @@ def _page(report: Report) -> dict[str, Any]:
 
 def _line(line: Line) -> dict[str, Any]:
     names = ("key", "label", "text", "kind", "keep", "working", "note", "source", "url")
-    return {name: getattr(line, name) for name in names} | {"link": link_of(line.step)}
+    return {name: getattr(line, name) for name in names} | {"link": link_of(line.step), "where": place_of(line.step)}
 
 
 def _log(given: dict[str, Any]) -> dict[str, Any]:
@@ -376,7 +376,9 @@ def _log(given: dict[str, Any]) -> dict[str, Any]:
     lines = ("label", "text", "meaning", "line", "worker", "link")
     checks = ("name", "printed", "computed", "verdict", "note")
     return {
-        "lines": [{name: getattr(line, name) for name in lines} for line in found.lines],
+        "lines": [
+            {name: getattr(line, name) for name in lines} | {"where": place_of(line.step)} for line in found.lines
+        ],
         "checks": [
             {name: getattr(check, name) for name in checks} | {"name": _begun(check.name), "note": _begun(check.note)}
             for check in found.checks
