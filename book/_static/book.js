@@ -4,14 +4,14 @@ const root = document.documentElement;
 const button = document.getElementById("mode");
 const system = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.mode ? root.dataset.mode === "dark" : system.matches);
-const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+const tell = () => button.setAttribute("aria-pressed", isDark());
 
 button.hidden = false;
-label();
-system.addEventListener("change", label);
+tell();
+system.addEventListener("change", tell);
 button.addEventListener("click", () => {
   root.dataset.mode = isDark() ? "light" : "dark";
-  label();
+  tell();
   try { localStorage.setItem("mode", root.dataset.mode); } catch { /* not kept */ }
 });
 
@@ -23,6 +23,26 @@ contents.addEventListener("focusout", ({ relatedTarget: next }) => {
 });
 
 const boxes = new Set(document.querySelectorAll(".scroll, div.math, .highlight pre")); // that were never measured
+const counted = {};
+const names = new Map([...boxes].map((box) => [box, nameOf(box)]));
+
+// What a box holds and where it stands, as textbook/body.py names tables and closed cells.
+function nameOf(box) {
+  const table = box.querySelector("table");
+  if (table) return table.ariaLabel ?? titleOf(table.caption);
+  const kind = box.matches(".math") ? "Formula" : box.closest(".cell_output") ? "Output" : "Code";
+  const place = box.closest(".formula, dl.py, section")?.querySelector("strong, .descname, h1, h2, h3, h4");
+  const name = [kind, ...(place ? [titleOf(place)] : [])].join(": ");
+  counted[name] = (counted[name] ?? 0) + 1;
+  return counted[name] > 1 ? `${name} (${counted[name]})` : name;
+}
+
+// The words of a heading, or the first sentence of a caption.
+function titleOf(heading) {
+  const words = [...heading.childNodes].filter(({ className }) => className !== "headerlink").map(({ textContent }) => textContent);
+  return words.join("").trim().split(/\.(?:\s|$)/)[0];
+}
+
 const measure = (targets) => {
   // all are measured before one is changed, or the page would be laid out anew for each
   const measured = targets.map((target) => [target, target.scrollWidth > target.clientWidth + 1]);
@@ -32,7 +52,7 @@ const measure = (targets) => {
     if (!wide) { target.removeAttribute("tabindex"); target.removeAttribute("role"); target.removeAttribute("aria-label"); continue; }
     target.tabIndex = 0;
     target.setAttribute("role", "group");
-    target.setAttribute("aria-label", "Scrolls sideways");
+    target.setAttribute("aria-label", `${names.get(target)}, scrolls sideways`);
   }
 };
 const sizes = new ResizeObserver((entries) => measure(entries.map(({ target }) => target)));
@@ -40,8 +60,12 @@ for (const box of boxes) sizes.observe(box);
 // those far from the window have no size yet, and the next Tab may lead to one
 addEventListener("keydown", ({ key }) => { if (key === "Tab") measure([...boxes]); });
 
-// The copy buttons of code lose the focus and say their outcome to the eye only.
+// The copy buttons of code are all named alike, lose the focus and say their outcome to the eye only.
 if (document.querySelector(".highlight")) {
+  for (const copy of document.querySelectorAll(".copybtn")) {
+    const name = names.get(copy.previousElementSibling);
+    copy.setAttribute("aria-label", `Copy ${name[0].toLowerCase()}${name.slice(1)}`);
+  }
   const said = Object.assign(document.createElement("p"), { className: "unseen", role: "status" });
   document.querySelector("main").append(said);
   document.addEventListener("click", (event) => { // the icon that was clicked is gone by now
@@ -58,6 +82,7 @@ const results = document.getElementById("search-results");
 if (results) {
   Documentation.TRANSLATIONS["Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories."] =
     "No page has all of these words. Check their spelling, or search for fewer.";
+  Documentation.TRANSLATIONS["Search finished, found ${resultCount} page(s) matching the search query."] = "Pages found: ${resultCount}.";
   new MutationObserver(() => results.querySelector(".search-summary")?.setAttribute("role", "status")).observe(results, { childList: true });
 }
 
@@ -82,7 +107,7 @@ if (reporting) {
   reporting.addEventListener("toggle", () => {
     if (!reporting.open) return;
     const heading = (step ?? document.querySelector(":target"))?.closest("section[id]")?.querySelector(":is(h1, h2, h3, h4)");
-    if (heading) put("Step", `${heading.firstChild.textContent} (#${heading.closest("section").id})`);
+    if (heading) put("Step", `${titleOf(heading)} (#${heading.closest("section").id})`);
     if (selected) put("Number shown", selected.slice(0, 200));
   });
   copy.hidden = false;

@@ -164,7 +164,9 @@ function put(problem, record) {
   };
 
   const label = () => {
+    const shut = working.hidden;
     working.hidden = !(record.outcome || (record.hint && !checklist));
+    if (shut && !working.hidden && record.outcome !== "skipped") told.textContent = "The worked solution can be opened now.";
     next.textContent = record.outcome ? (last ? "Summary" : "Next problem") : last ? "Skip to the summary" : "Skip this problem";
   };
   const settle = (outcome) => {

@@ -1,6 +1,6 @@
 // Brings the panels of a page to life. The numbers come from the same Python function that wrote the page.
 import { formula, make, marked } from "./elements.js";
-import { latest } from "./python.js";
+import { latest, STILL, unhurried } from "./python.js";
 
 for (const panel of document.querySelectorAll("[data-panel]")) bring(panel);
 
@@ -10,9 +10,9 @@ function bring(panel) {
   const status = panel.querySelector(".panel-status");
   const spoken = panel.querySelector("output");
   const find = (name) => form.elements[name];
-  const work = latest(show, say);
+  const work = latest(unhurried(form, show), say);
   const update = () => work("render", panel.dataset.panel, read(), panel.dataset.labels);
-  let pause;
+  let pause, news = false; // what the reader has changed is read out, once the hand is still
 
   form.querySelector("fieldset").disabled = false;
   say("Change a value and the numbers follow.");
@@ -21,13 +21,19 @@ function bring(panel) {
   form.addEventListener("pointerdown", update, { once: true });
   form.addEventListener("reset", () => setTimeout(() => {
     for (const slider of form.querySelectorAll("[data-for]")) toSlider(find(slider.dataset.for));
-    update();
+    change();
   }));
   form.addEventListener("input", ({ target }) => {
-    if (target.dataset.for) find(target.dataset.for).value = fromSlider(target);
+    if (target.dataset.for) fromSlider(target);
     else if (target.type === "number") toSlider(target);
-    update();
+    change();
   });
+
+  function change() {
+    clearTimeout(pause);
+    news = true;
+    update();
+  }
 
   function read() {
     const values = {};
@@ -41,20 +47,24 @@ function bring(panel) {
   }
 
   function show(answer) {
-    clearTimeout(pause); // read out the result once the hand is still
+    clearTimeout(pause);
     panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
     for (const field of form.elements) {
       for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", status.id]]) {
         if (answer.inputs?.includes(field.name)) field.setAttribute(name, value); else field.removeAttribute(name);
       }
     }
+    for (const slider of form.querySelectorAll("[data-for]")) speak(slider);
     if (!answer.ok) { spoken.textContent = ""; return say(answer.error); }
     list.replaceChildren(...answer.rows.map(row));
     panel.querySelector(".panel-working").replaceChildren(...answer.working.map((line) => formula("p", line)));
     panel.querySelector(".panel-meaning").textContent = answer.meaning;
     panel.querySelector(".panel-leaves-out span:last-child").textContent = answer.leaves_out;
     say("Computed in this page for the values shown.");
-    pause = setTimeout(() => { spoken.textContent = answer.rows.map(({ label, text }) => `${label}: ${text}`).join("; "); }, 700);
+    if (news) pause = setTimeout(() => {
+      spoken.textContent = answer.rows.map(({ label, text }) => `${label}: ${text}`).join("; ");
+      news = false;
+    }, STILL);
   }
 
   function say(text) { if (status.textContent !== text) status.textContent = text; }
@@ -65,19 +75,21 @@ function bring(panel) {
 
   function fromSlider(slider) {
     const { least, most } = slider.dataset;
-    const value = least === undefined ? Number(slider.value) : Math.min(Number(most), Number(least) * 2 ** Number(slider.value));
-    speak(slider, value);
-    return value;
+    find(slider.dataset.for).value = least === undefined ? slider.value : Math.min(Number(most), Number(least) * 2 ** Number(slider.value));
+    speak(slider);
   }
 
-  function speak(slider, value) {
-    slider.setAttribute("aria-valuetext", `${Number(value).toLocaleString("en-US")} ${slider.dataset.unit}`.trim());
+  function speak(slider) { // the number in its field, which may be none that a slider has
+    const field = find(slider.dataset.for);
+    const value = field.value === "" ? "no number" : `${Number(field.value).toLocaleString("en-US")} ${slider.dataset.unit}`.trim();
+    slider.setAttribute("aria-valuetext", field.hasAttribute("aria-invalid") ? `${value}, refused` : value);
   }
 
   function toSlider(field) {
     const slider = form.querySelector(`[data-for="${field.name}"]`);
     const { least } = slider.dataset;
-    slider.value = least === undefined ? field.value : Math.round(Math.log2(Number(field.value) / Number(least)));
-    speak(slider, field.value);
+    const place = least === undefined ? field.valueAsNumber : Math.round(Math.log2(field.valueAsNumber / Number(least)));
+    if (Number.isFinite(place)) slider.value = place;
+    speak(slider);
   }
 }

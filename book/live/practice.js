@@ -17,9 +17,10 @@ export function equip(problem, { checked = () => {}, fresh = true } = {}) {
   const verdict = make("output", {});
   verdict.setAttribute("aria-live", "polite");
   verdict.htmlFor = answer.id;
+  const title = problem.querySelector(".practice-title").firstChild.textContent.trim(); // without its level
+  const button = (type, text) => make("button", { type, textContent: text, ariaLabel: `${text}: ${title}` });
   const form = make("form", { className: "practice-form" },
-    make("label", { htmlFor: answer.id, textContent: "Your answer" }), answer,
-    make("button", { type: "submit", textContent: "Check" }), verdict);
+    make("label", { htmlFor: answer.id, textContent: "Your answer" }), answer, button("submit", "Check"), verdict);
   problem.querySelector(".practice-ask").after(form);
   const describe = () => { // the question is heard where its answer goes
     const question = problem.querySelector(".practice-ask");
@@ -40,7 +41,8 @@ export function equip(problem, { checked = () => {}, fresh = true } = {}) {
   });
 
   if (!fresh) return;
-  const again = make("button", { type: "button", className: "quiet", textContent: "Fresh numbers" });
+  const again = button("button", "Fresh numbers");
+  again.className = "quiet";
   verdict.before(again);
   again.addEventListener("click", () => {
     delete verdict.dataset.right;

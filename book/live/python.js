@@ -34,6 +34,34 @@ export function latest(show, say) {
   };
 }
 
+// How long a hand that has stopped is waited for, in ms.
+export const STILL = 700;
+
+// Shows an answer, a refusal only once the hand that writes is still or has left the field: half a number is none.
+export function unhurried(form, show) {
+  let held, timer, writing = false;
+  form.addEventListener("input", ({ target }) => { writing = target.matches("textarea:focus, [type=number]:focus"); });
+  form.addEventListener("change", release);
+
+  function release() {
+    writing = false;
+    if (held) reveal(held);
+  }
+
+  function reveal(answer) {
+    clearTimeout(timer);
+    held = undefined;
+    show(answer);
+  }
+
+  return (answer) => {
+    if (answer.ok || !writing) return reveal(answer);
+    clearTimeout(timer);
+    held = answer;
+    timer = setTimeout(release, STILL);
+  };
+}
+
 function start() {
   const started = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
   started.onmessage = ({ data }) => {

@@ -1,6 +1,6 @@
 // Brings the sizing worksheet to life. The numbers come from the same Python functions that wrote the page.
 import { formula, make, marked } from "./elements.js";
-import { call, latest, wake } from "./python.js";
+import { call, latest, STILL, unhurried, wake } from "./python.js";
 import { share } from "./share.js";
 
 const SHOWN = 200_000; // characters that a text area lays out without a halt; more is kept aside
@@ -15,14 +15,20 @@ const fields = [...form.elements].filter((field) => field.name);
 const report = sheet.querySelector(".report");
 const say = speaker(sheet);
 const rest = new Map(fields.map((field) => [field.name, valueOf(field)]));
-let pause, typing;
+let pause, typing, news = false; // what the reader has changed is read out, once the hand is still
 
 // --- the form ------------------------------------------------------------------------------------------------
 
-const work = latest(show, say);
+const work = latest(unhurried(form, show), say);
 function update() {
   work("worksheet", JSON.stringify(values()));
   if (logForm.elements.compare.checked && valueOf(logForm.elements.log)) explainSoon();
+}
+
+function change() {
+  clearTimeout(pause);
+  news = true;
+  update();
 }
 
 form.querySelector("fieldset").disabled = false;
@@ -30,7 +36,7 @@ say("Change a value and the numbers follow.");
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("pointerover", wake, { once: true }); // a hand on its way to a field: Python takes seconds to start
 form.addEventListener("focusin", update, { once: true });
-form.addEventListener("reset", (event) => { event.preventDefault(); fill(rest); update(); });
+form.addEventListener("reset", (event) => { event.preventDefault(); fill(rest); change(); });
 form.addEventListener("input", ({ target }) => {
   clearTimeout(typing);
   if (target.type === "file") {
@@ -39,9 +45,9 @@ form.addEventListener("input", ({ target }) => {
     return;
   }
   if (target === form.elements.config) put(form.elements.quantization_file, ""); // it was another model's
-  if (target.localName !== "textarea") return update();
+  if (target.localName !== "textarea") return change();
   put(target, target.value);
-  typing = setTimeout(update, 300);
+  typing = setTimeout(change, 300);
 });
 const filesIn = ({ dataTransfer }) => dataTransfer.types.includes("Files"); // text falls where it is dropped
 form.addEventListener("dragover", (event) => { if (filesIn(event)) event.preventDefault(); });
@@ -87,7 +93,7 @@ async function read(files, name) {
   for (const one of read) if (quantizes(one.text)) one.place = "quantization_file";
   if (read.some(({ place }) => place === "own")) put(form.elements.quantization_file, ""); // it was another model's
   for (const { text, place } of read) put(form.elements[place], text);
-  update();
+  change();
 }
 
 function quantizes(text) { // whether this is a hf_quant_config.json, whatever its name
@@ -104,7 +110,7 @@ for (const area of document.querySelectorAll("textarea")) area.addEventListener(
   put(area, text);
   area.dispatchEvent(new Event("change", { bubbles: true }));
 });
-form.addEventListener("change", ({ target }) => { if (aside.has(target)) update(); });
+form.addEventListener("change", ({ target }) => { if (aside.has(target)) change(); });
 
 // --- what is shown -------------------------------------------------------------------------------------------
 
@@ -121,7 +127,7 @@ function show(answer) {
   const lines = answer.sections.flatMap((section) => section.lines);
   const fresh = new Map(lines.map((line) => [line.key, JSON.stringify(line)]));
   const told = JSON.stringify(answer.warnings);
-  if ([...fresh.keys()].join() === [...texts.keys()].join()) change(answer, lines.filter(({ key }) => fresh.get(key) !== texts.get(key)), told !== warned);
+  if ([...fresh.keys()].join() === [...texts.keys()].join()) revise(answer, lines.filter(({ key }) => fresh.get(key) !== texts.get(key)), told !== warned);
   else renew(answer);
   texts = fresh;
   warned = told;
@@ -129,9 +135,10 @@ function show(answer) {
   sheet.querySelector(".glance").replaceChildren(...answer.glance.map(({ label, text }) => make("span", {}, `${label} `, make("b", {}, text))));
   say("Computed in this page for the values shown.");
   pause = setTimeout(() => {
-    sheet.querySelector("output").textContent = answer.glance.map(({ label, text }) => `${label}: ${text}`).join("; ");
+    if (news) sheet.querySelector("output").textContent = answer.glance.map(({ label, text }) => `${label}: ${text}`).join("; ");
+    news = false;
     link({}).then(({ address }) => history.replaceState(null, "", address));
-  }, 700);
+  }, STILL);
 }
 
 function renew(answer) {
@@ -141,9 +148,9 @@ function renew(answer) {
 
 const lineOf = (key) => report.querySelector(`[data-line="${CSS.escape(key)}"]`);
 
-function change(answer, lines, news) { // the lines that differ, so that reading and focus stay where they are
+function revise(answer, lines, newly) { // the lines that differ, so that reading and focus stay where they are
   report.querySelector("h2").textContent = answer.title;
-  if (news) report.querySelector("section").replaceWith(known(answer));
+  if (newly) report.querySelector("section").replaceWith(known(answer));
   for (const line of lines) {
     const before = lineOf(line.key);
     before.replaceWith(row(line, () => before.querySelector("details")?.open ?? false));
@@ -174,8 +181,8 @@ function part({ title, lines, leaves_out: left }, open) {
   return make("section", {}, make("h3", {}, title), make("dl", {}, ...lines.map((line) => row(line, open))), ...note);
 }
 
-function row({ key, label, text, kind, keep, working, note, source, url, link }, open) {
-  const element = make("div", {}, make("dt", {}, make("a", { href: link }, label)), make("dd", {}, marked(kind, text)));
+function row({ key, label, text, kind, keep, working, note, source, url, link, where }, open) {
+  const element = make("div", {}, make("dt", {}, make("a", { href: link, title: where }, label)), make("dd", {}, marked(kind, text)));
   if (keep) element.className = "keep";
   element.dataset.line = key;
   if (!working && !note && !source) return element;
@@ -271,7 +278,7 @@ async function restore() {
   fill(wanted);
   for (const details of form.querySelectorAll("details")) details.open = [...wanted.keys()].some((name) => details.contains(form.elements[name]) && `${wanted.get(name)}` !== `${rest.get(name) ?? ""}`);
   sheet.classList.add("waiting"); // the numbers shown are of other values
-  update();
+  change();
 }
 
 function fits(field, value) {
@@ -289,7 +296,7 @@ addEventListener("hashchange", restore);
 const log = document.querySelector("[data-log]");
 const logForm = log.querySelector("form");
 const tell = speaker(log);
-const explain = latest(showLog, tell);
+const explain = latest(unhurried(logForm, showLog), tell);
 let later;
 
 logForm.querySelector("fieldset").disabled = false;
@@ -310,8 +317,8 @@ function showLog(answer) {
   refuse(log, answer);
   if (!answer.ok) return tell(answer.error);
   const item = (label, value, ...more) => make("div", {}, make("dt", {}, label), make("dd", {}, value), make("dd", { className: "fold" }, ...more));
-  const lines = answer.lines.map(({ label, text, meaning, line, worker, link: href }) =>
-    item(make("a", { href }, label), text, `Line ${line}${worker ? `, ${worker}` : ""}. ${meaning}`));
+  const lines = answer.lines.map(({ label, text, meaning, line, worker, link: href, where: title }) =>
+    item(make("a", { href, title }, label), text, `Line ${line}${worker ? `, ${worker}` : ""}. ${meaning}`));
   const checks = answer.checks.map(({ name, printed, computed, verdict, note }) =>
     item(name, verdict, `${printed ? `${printed} printed` : "Not printed"}, ${computed ? `${computed} computed` : "not computed"}. ${note}.`));
   log.querySelector(".report").replaceChildren(make("h3", {}, "What the log says"), make("dl", {}, ...lines),

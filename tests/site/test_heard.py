@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,7 +10,15 @@ from built import parsed
 from playwright.sync_api import expect
 
 FOCUSED = "document.activeElement"
+HOUR = 3_600_000  # ms, after a start at 0
 LIVE = "Computed in this page for the values shown."
+
+
+def answered(page):
+    """Wait until Python has answered all that it was asked."""
+    page.evaluate(
+        "() => import('/_static/live/python.js').then(({ call }) => call('render', 'calc:none', '{}')).catch(() => {})"
+    )
 
 
 def test_a_copy_button_keeps_the_focus_and_says_that_it_copied(watched, panel_path):
@@ -22,6 +31,7 @@ def test_a_copy_button_keeps_the_focus_and_says_that_it_copied(watched, panel_pa
         expect(said).to_have_text("Copied!")
         assert page.evaluate(f"{FOCUSED}.matches('.copybtn')")
         expect(said).to_have_text("")
+    expect(button).to_have_accessible_name(re.compile("^Copy code: ."))
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -39,28 +49,72 @@ def test_the_report_keeps_the_focus_unless_it_must_be_copied_by_hand(watched, pa
 
 
 def test_a_refused_value_is_heard_with_its_field_and_no_number_after_it(watched, panel_path):
-    page = watched.open(panel_path)
+    page = watched.page
+    page.clock.install(time=0)
+    watched.open(panel_path)
     panel = page.locator(".panel").first
     box, status, spoken = (
         panel.locator("input[type=number]").first,
         panel.locator(".panel-status"),
         panel.locator("output"),
     )
+    slider = panel.locator("input[type=range]").first
     box.focus()
     expect(status).to_have_text(LIVE)
-    expect(spoken).not_to_have_text("")
+    page.clock.pause_at(HOUR)
+    expect(spoken).to_have_text("")  # nothing has changed
     # the refusal comes before the numbers of the last value are read out
-    page.clock.install()
     box.fill(str(int(box.input_value()) + 1))
-    expect(status).to_have_text(LIVE)
+    answered(page)
     box.fill("-1")
+    answered(page)
+    assert box.get_attribute("aria-invalid") is None, "there may be more to come"
+    page.clock.run_for(2000)
     expect(box).to_have_attribute("aria-invalid", "true")
     expect(box).to_have_accessible_description(status.text_content())
-    page.clock.run_for(2000)
-    expect(spoken).to_have_text("")
+    assert slider.get_attribute("aria-valuetext").startswith("-1 ")
+    assert slider.get_attribute("aria-valuetext").endswith(", refused")
+    assert spoken.text_content() == ""
     panel.get_by_role("button", name="Reset").click()
+    page.clock.run_for(10)
     expect(status).to_have_text(LIVE)
     assert box.get_attribute("aria-describedby") is None
+    assert "refused" not in slider.get_attribute("aria-valuetext")
+    page.clock.run_for(2000)
+    expect(spoken).not_to_have_text("")
+    # what has been left is complete, and no number leaves the slider where it was
+    place = slider.input_value()
+    box.fill("")
+    answered(page)
+    assert box.get_attribute("aria-invalid") is None
+    box.blur()
+    expect(box).to_have_attribute("aria-invalid", "true")
+    assert (slider.get_attribute("aria-valuetext"), slider.input_value()) == ("no number, refused", place)
+    labels = json.loads(panel.get_attribute("data-labels"))
+    assert slider.get_attribute("aria-label") == labels[box.get_attribute("name")]
+
+
+def test_half_a_number_of_the_worksheet_is_not_refused_and_its_rows_say_where_they_lead(watched):
+    page = watched.page
+    page.clock.install(time=0)
+    watched.open("book/worksheet.html")
+    sheet, box = page.locator("[data-worksheet]"), page.locator("#ws-context")
+    row = sheet.locator('[data-line="kv.bytes_per_token"] a').first
+    place = "KV cache, step 2: One position, all layers"
+    expect(row).to_have_accessible_description(place)
+    box.focus()
+    expect(sheet.locator(".panel-status")).to_have_text(LIVE)
+    page.clock.pause_at(HOUR)
+    expect(sheet.locator("output")).to_have_text("")
+    box.fill("")
+    answered(page)
+    assert box.get_attribute("aria-invalid") is None
+    page.clock.run_for(2000)
+    expect(box).to_have_attribute("aria-invalid", "true")
+    page.locator("#ws-cache").select_option("fp8")
+    box.fill("100")
+    page.clock.run_for(2000)
+    expect(row).to_have_accessible_description(place)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -114,9 +168,13 @@ def test_units_and_names_in_formulas_are_words(site):
         assert not re.search(alone * 2, path.read_text("utf-8")), path
 
 
-def test_the_kind_of_a_number_is_seen_in_forced_colors(watched, panel_path):
+def test_the_kind_of_a_number_is_heard_in_its_sentence_and_seen_in_forced_colors(watched, panel_path):
     watched.page.emulate_media(forced_colors="active")
     page = watched.open(panel_path)
+    number = page.locator("p .kind").first
+    assert re.fullmatch(r'- text: "?(derived|published|measured|assumed) [^:]+', number.aria_snapshot())
+    # a block would be heard apart from its sentence
+    assert number.locator(".unseen").evaluate("word => getComputedStyle(word).display") == "inline-block"
     mark, ground = page.evaluate(
         """() => [getComputedStyle(document.querySelector('article .kind'), '::before').backgroundColor,
                   getComputedStyle(document.body).backgroundColor]"""
@@ -161,7 +219,7 @@ def test_the_outcome_of_a_search_is_said(watched):
     said = page.locator("#search-results [role=status]")
     expect(said).to_have_text("No page has all of these words. Check their spelling, or search for fewer.")
     watched.open("search.html?q=cache")
-    expect(said).to_contain_text(re.compile(r"found \d+ page"))
+    expect(said).to_have_text(re.compile(r"Pages found: \d+\."))
 
 
 def test_fresh_numbers_are_heard_with_the_box_they_are_for(watched, practice_path):

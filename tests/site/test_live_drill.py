@@ -49,6 +49,10 @@ def status(page):
     return page.locator("[data-drill] form [role=status]")
 
 
+def told(page):
+    return stage(page).locator("> [role=status]")
+
+
 def start(page):
     page.get_by_role("button", name="Start").click()
     expect(stage(page).locator(".practice-ask")).to_be_visible()
@@ -83,6 +87,7 @@ def go_through(page, asked):
             answer(page, wrong, False)
         if way in ("hint", "shown"):
             fold(page, "hint").press("Enter")
+            expect(told(page)).to_have_text("The worked solution can be opened now.")
         if way == "shown":
             expect(fold(page, "solution")).to_be_visible()
             fold(page, "solution").press("Enter")

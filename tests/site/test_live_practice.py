@@ -53,6 +53,16 @@ def test_every_problem_can_be_asked_and_answered_by_keyboard(page):
         expect(one.locator("output")).to_have_text(verdict)
 
 
+def test_what_can_be_pressed_is_named_by_its_problem_too(page):
+    named = page.evaluate(
+        """[...document.querySelectorAll('.practice')].flatMap(one => {
+            const title = one.querySelector('.practice-title').firstChild.textContent.trim();
+            return [...one.querySelectorAll('button, summary')].map(e => [e.ariaLabel, `${e.textContent}: ${title}`]);
+        })"""
+    )
+    assert len(named) > 20 and all(name == wanted for name, wanted in named)
+
+
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_verdicts_and_opened_hints_are_readable(page, first, violations, mode):
     page.emulate_media(color_scheme=mode)

@@ -72,7 +72,7 @@ def expected(answer):
         "title": answer["title"],
         "heads": ["Know that"] + [section["title"] for section in answer["sections"]],
         "labels": [line["label"] for line in lines],
-        "values": [f"{line['kind']}: {line['text']}" for line in lines],
+        "values": [f"{line['kind']} {line['text']}" for line in lines],
         "working": [
             text for line in lines for text in (line_as_read(line["working"]), line["note"], line["source"]) if text
         ],

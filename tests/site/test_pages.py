@@ -55,6 +55,10 @@ def test_on_a_phone_every_page_fits_and_what_scrolls_is_reached_by_keyboard(watc
             }).map(e => e.outerHTML.slice(0, 120))"""
         )
         assert unreachable == [], path
+        names = page.evaluate("[...document.querySelectorAll('.scrolls, .copybtn')].map(e => e.ariaLabel)")
+        assert len(names) == len(set(names)), path
+        named = "Copy (code|output): .+|(?!(Formula|Code|Output),|undefined).+, scrolls sideways"
+        assert [name for name in names if not re.fullmatch(named, name)] == [], path
 
 
 def test_formulas_that_fit_are_no_tab_stops(watched, panel_path):
@@ -69,11 +73,15 @@ def test_the_switch_between_light_and_dark_is_kept(watched, pages):
     page = watched.open(pages[0])
     background = "getComputedStyle(document.documentElement).backgroundColor"
     light = page.evaluate(background)
-    page.get_by_role("button", name="Dark").click()
+    switch = page.get_by_role("button", name="Dark mode")
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
     dark = page.evaluate(background)
     assert light != dark
     assert watched.open(pages[1]).evaluate(background) == dark
-    page.get_by_role("button", name="Light").click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    switch.click()
     assert page.evaluate(background) == light
 
 
@@ -191,7 +199,10 @@ def test_on_a_phone_the_contents_open_and_close_by_keyboard(watched, panel_path)
 def test_every_kind_of_number_is_named_for_those_who_listen(site):
     page = parsed(site / "book" / "conventions.html")
     for kind in KINDS:
-        assert page.select_one(f".kind-{kind} .unseen").text == f"{kind}: "
+        assert page.select_one(f".kind-{kind}").text.lower() == kind, "the word itself is said once"
+    mark = re.compile(r'<span class="kind kind-(\w+)"[^>]*><span class="unseen">(.*?)</span>')
+    heard = {found for path in site.rglob("*.html") for found in mark.findall(path.read_text("utf-8"))}
+    assert heard == {(kind, f"{kind} ") for kind in KINDS}
 
 
 def test_a_chapter_can_be_downloaded_as_a_notebook(watched, panel_path):
