@@ -77,15 +77,6 @@ if (document.querySelector(".highlight")) {
   });
 }
 
-// The search says what it found where the eye sees it: those who listen hear it too.
-const results = document.getElementById("search-results");
-if (results) {
-  Documentation.TRANSLATIONS["Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories."] =
-    "No page has all of these words. Check their spelling, or search for fewer.";
-  Documentation.TRANSLATIONS["Search finished, found ${resultCount} page(s) matching the search query."] = "Pages found: ${resultCount}.";
-  new MutationObserver(() => results.querySelector(".search-summary")?.setAttribute("role", "status")).observe(results, { childList: true });
-}
-
 // The report of a number: what the reader selected in the text last, and the step it stands in.
 const reporting = document.getElementById("report");
 if (reporting) {
@@ -127,7 +118,7 @@ if (reporting) {
 const STAYED = 10_000; // ms
 const { serviceWorker } = navigator; // absent where the address is not a safe one
 if (serviceWorker && location.protocol !== "file:" && !navigator.connection?.saveData) {
-  addEventListener("load", () => setTimeout(keepBook, serviceWorker.controller ? 0 : STAYED));
+  setTimeout(keepBook, serviceWorker.controller ? 0 : STAYED);
   serviceWorker.addEventListener("message", ({ data }) => { if (data === "reload") location.reload(); });
 }
 

@@ -64,6 +64,7 @@ class Watched:
 
     def open(self, path: str) -> Page:
         self.page.goto(f"{self.address}/{path}", wait_until="load")
+        self.page.wait_for_selector("html[data-served]")  # the scripts come after the first paint
         return self.page
 
 

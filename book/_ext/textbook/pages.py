@@ -52,6 +52,18 @@ STAGED = (
     ("live/pyodide", "node_modules/pyodide/compiled/python_stdlib.zip"),
 )
 
+# a script, relative to the site's _static ← the sign in a page that it is needed; in the order in which they run
+SCRIPTS = {
+    "documentation_options.js": '<div class="highlight',
+    "clipboard.min.js": '<div class="highlight',
+    "copybutton.js": '<div class="highlight',
+    "book.js": "",
+    "live/panel.js": "data-panel=",
+    "live/practice.js": "data-problem=",
+    "live/drill.js": "data-drill",
+    "live/worksheet.js": "data-worksheet",
+}
+
 
 def configure(app: Sphinx, config) -> None:
     """Stage the files, find Node, make a TeX error fail the build, and take the site's address if there is one."""
@@ -145,10 +157,7 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     context["sections"] = context.get("toc", "").partition("</a>")[2].rpartition("</li>")[0]
     context["has_code"] = '<div class="highlight' in body
     context["has_math"] = 'class="katex' in body
-    context["has_panel"] = "data-panel=" in body
-    context["has_practice"] = "data-problem=" in body
-    context["has_worksheet"] = "data-worksheet" in body
-    context["has_drill"] = "data-drill" in body
+    context["scripts"] = [path for path, sign in SCRIPTS.items() if sign in body]
     context["site_path"] = urlsplit(app.config.html_baseurl).path or "/"
     first = doctree.next_node(nodes.paragraph) if doctree else None
     described = (context.get("meta") or {}).get("description") or (first.astext() if first else "")
