@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from zlib import crc32
@@ -95,6 +96,7 @@ def picture(figure: Figure, *, alt: str, caption: str) -> Picture:
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
     svg = re.sub(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.S)  # its rule would hold for the whole page
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"| height="[^"]*"(?=[^>]*viewBox)', r"\1", svg, count=2)
     salt = f"p{crc32(alt.encode()):08x}"
     # a name that matplotlib makes hangs on the last digit of a float, which is not the same on every machine
@@ -105,7 +107,8 @@ def picture(figure: Figure, *, alt: str, caption: str) -> Picture:
     svg = re.sub(r"font: ([\d.]+px) [^;\"]+", r"font-size: \1", svg)
     svg = re.sub(r" ?font-family: [^;\"]+;?", "", svg)  # the page's own
     svg = re.sub(r"<[^>]+>", lambda tag: LONG.sub(lambda number: f"{float(number[0]):.2f}", tag[0]), svg)
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" fill="currentColor" ', 1)
+    own = f'role="img" aria-label="{escape(alt)}" fill="currentColor" stroke-linejoin="round"'
+    svg = svg.replace("<svg ", f"<svg {own} ", 1)
     return Picture(re.sub(r"\s*\n\s*", "\n", svg).strip(), alt, caption)
 
 
@@ -113,3 +116,12 @@ def boxes(axes: Axes, corners: list[tuple[float, float, float, float]], **style:
     """Draw many rectangles (x, y, width, height) as one path, which keeps the SVG small."""
     boxes = [Path([(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)], closed=True) for x, y, w, h in corners]
     axes.add_patch(PathPatch(Path.make_compound_path(*boxes), **style))
+
+
+def dots(axes: Axes, x: Sequence[float], y: Sequence[float], size: float, **style: object) -> None:
+    """Draw many dots (points across) as one path: lines without length, round at the ends. A quarter of the SVG."""
+    path = Path([point for point in zip(x, y, strict=True) for _ in "ab"], [Path.MOVETO, Path.LINETO] * len(x))
+    path.should_simplify = False  # which would drop them all
+    axes.add_patch(PathPatch(path, fill=False, lw=size, capstyle="round", **style))
+    axes.autoscale_view()
+

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, Picture, boxes, canvas, picture
+from calc.figures import BLUE, GREEN, GREY, INK, ORANGE, Picture, boxes, canvas, dots, picture
 from calc.latency import Objectives, RatePoint, Timeline, request_latency, stalls
 from calc.units import counted, format_count, format_seconds, significant
 from calc.workload import Spread
@@ -177,8 +177,8 @@ def two_starts(*, due_s: Sequence[float], from_sent_s: Sequence[float], from_due
         When each request was due, and its latency by each clock, seconds.
     """
     figure, (axes,) = canvas(2.4)
-    axes.plot(due_s, from_due_s, "o", color=ORANGE, ms=3)
-    axes.plot(due_s, from_sent_s, "o", color=BLUE, ms=2.4)
+    dots(axes, due_s, from_due_s, size=4, color=ORANGE)
+    dots(axes, due_s, from_sent_s, size=3.4, color=BLUE)
     top = max(from_due_s)
     high = max(range(len(due_s)), key=lambda i: from_due_s[i])
     right = due_s[high] < 0.6 * due_s[-1]
