@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from fractions import Fraction
 from itertools import permutations
-from math import ceil
 from types import SimpleNamespace as Numbers
 
 from calc import adapters, kv_cache
@@ -214,15 +213,15 @@ def _seats(n: Numbers, slots: int, rank: int) -> int:
     return kv_cache.sequences_that_fit(memory_bytes=max(left, 0), sequence_bytes=one)
 
 
-def _wanted(n: Numbers) -> int:
-    """Different adapters that the peak asks for on average, rounded up."""
+def _mean_asked(n: Numbers) -> float:
+    """Different adapters that the peak asks for on average."""
     popularity = adapters.zipf(adapters=n.tenants, exponent=1)
-    return ceil(adapters.expected_distinct(popularity, requests=n.concurrent))
+    return adapters.expected_distinct(popularity, requests=n.concurrent)
 
 
-def _slots(n: Numbers, rank: int) -> int:
-    """As many slots as the peak asks for, or fewer where its requests' cache would not fit beside them."""
-    return max((s for s in range(1, _wanted(n) + 1) if _seats(n, s, rank) >= n.concurrent), default=1)
+def _most_asked(n: Numbers) -> int:
+    """Different adapters that the peak can ask for."""
+    return min(n.concurrent, n.tenants)
 
 
 def _most_slots(n: Numbers) -> int:
@@ -231,13 +230,63 @@ def _most_slots(n: Numbers) -> int:
     return int((n.gib * GIB - n.concurrent * one) // _slot_bytes(n.model, n.rank, n.gpus))
 
 
-def _layout(n: Numbers, rank: int) -> str:
-    slots = _slots(n, rank)
-    size = format_bytes(slots * _slot_bytes(n.model, rank, n.gpus))
+def _slots(n: Numbers) -> int:
+    """As many slots as the peak can ask for, or fewer where its requests' cache would not fit beside them."""
+    return min(_most_asked(n), _most_slots(n))
+
+
+def _apart(n: Numbers) -> int:
+    """The most requests that run at once, each with a slot unless all customers have one already."""
+    one = kv_cache.resident_bytes(kv_cache.layout(geometry(n.model), ranks=n.gpus), positions=n.positions)
+    both = int(n.gib * GIB // (one + _slot_bytes(n.model, n.rank, n.gpus)))
+    return both if both < n.tenants else _seats(n, n.tenants, n.rank)
+
+
+def _ceiling(n: Numbers) -> str:
+    """Why the peak can't ask for more."""
+    if n.tenants <= n.concurrent:
+        return f"{n.tenants} customers have {n.tenants} adapters"
+    return f"{n.concurrent} requests can't ask for more than {n.concurrent} adapters"
+
+
+def _decision(n: Numbers) -> str:
+    """How many slots, and who waits for one."""
+    slots, most = _slots(n), _most_slots(n)
+    size = format_bytes(slots * _slot_bytes(n.model, n.rank, n.gpus))
+    told = f"Decision: {counted(slots, 'slot')} of rank {n.rank}. "
+    room = f"{size} on each GPU and leave{'s' * (slots == 1)} room for {_seats(n, slots, n.rank):,} requests."
+    room = f"The slot{'s take' if slots > 1 else ' takes'} {room}"
+    if most >= _most_asked(n):
+        more = min(most, n.tenants)
+        return (
+            f"{told}{_ceiling(n)}, so none of them waits for a slot. {room}"
+            + f" More slots, up to {more:,}, only save loads." * (more > slots)
+        )
+    mean = _mean_asked(n)
     return (
-        f"{counted(slots, 'slot')} of rank {rank} leave{'s' * (slots == 1)} the cache all but {size} on each GPU: room "
-        f"for {_seats(n, slots, rank)} requests."
+        f"{told}{room} More slots leave too little for {n.concurrent}, which ask for up to "
+        f"{_most_asked(n)} adapters and for {significant(mean, 3)} on average. "
+        + (
+            "That is more than there are slots: spread the customers over replicas by adapter from the start."
+            if mean > slots
+            else "Those that find no slot wait."
+        )
     )
+
+
+def _overturned(n: Numbers) -> str:
+    """What would make another number of slots right."""
+    slots, apart = _slots(n), "Then spread the customers over replicas by adapter."
+    if slots == _most_asked(n):
+        load = f"more than {_apart(n):,} requests at once"
+        load += " with as many adapters" if _apart(n) < n.tenants else ""
+        if _seats(n, slots, n.highest) < n.concurrent:
+            size = format_bytes(slots * _slot_bytes(n.model, n.highest, n.gpus))
+            load += f", or slots of rank {n.highest}: {slots} of those would take {size}"
+        return f"What overturns it: {load}. {apart}"
+    if _mean_asked(n) > slots:
+        return f"What overturns it: queues, measured, that ask for {counted(slots, 'adapter')} or fewer."
+    return f"What overturns it: queues, measured, that often ask for more than {counted(slots, 'adapter')}. {apart}"
 
 
 def _once_a_day(n: Numbers) -> float:
@@ -258,14 +307,15 @@ def _checklist(n: Numbers) -> list[str]:
         f"Gives the few customers of rank {n.highest} a replica of their own, so that all others get small slots.",
         f"Takes slots out of the cache's {n.gib} GiB before counting requests, on each GPU, in the engine's own "
         "layout.",
-        f"Measures popularity: how many different adapters {n.concurrent} concurrent requests ask for decides the "
-        "slots.",
+        f"Bounds the slots before it measures popularity: {_ceiling(n)}. Fewer slots make some requests wait, more "
+        "only save loads.",
         "Says who waits when slots run out, and gives a favorite adapter no right to starve the others.",
         "Estimates misses from the hit ratio and the link, and says whether a load stalls the whole batch.",
         "Routes requests for one adapter to the same replica instead of spreading all adapters over all replicas.",
         "Merges the few adapters with steady traffic of their own into replicas, and says what that costs in memory.",
         f"Promises the customer who calls once a day a cold start, {format_seconds(_once_a_day(n))} at least from a "
-        "disk, and a longest wait for a slot; not the first token of a customer whose adapter is resident.",
+        f"disk{', and a longest wait for a slot' * (_slots(n) < _most_asked(n))}; not the first token of a customer "
+        "whose adapter is resident.",
         "Watches adapters in use, waiting for a slot, load time, time to first token by adapter.",
     ]
 
@@ -308,24 +358,24 @@ tenants = Problem(
     solution=lambda n: [
         f"One adapter of rank {n.rank}: {format_bytes(made(n.model, n.rank, 'all-linear').stored_bytes)}. "
         f"All {n.tenants:,}: {format_bytes(n.tenants * made(n.model, n.rank, 'all-linear').stored_bytes)} on disk.",
-        f"If popularity follows Zipf with exponent 1, {n.concurrent} requests ask for "
-        + significant(
-            adapters.expected_distinct(adapters.zipf(adapters=n.tenants, exponent=1), requests=n.concurrent), 3
-        )
-        + " different adapters on average: that many slots, or some requests wait.",
+        f"If popularity follows Zipf with exponent 1, {n.concurrent} requests ask for {significant(_mean_asked(n), 3)} "
+        f"different adapters on average. That is a mean: many queues ask for more. But {_ceiling(n)}.",
         f"A slot of rank {n.highest} takes {format_bytes(_slot_bytes(n.model, n.highest, n.gpus))} on each GPU, with "
-        f"the engine's buffers for all modules. {_wanted(n)} of them would take "
-        f"{format_bytes(_wanted(n) * _slot_bytes(n.model, n.highest, n.gpus))} of the {n.gib} GiB, and the cache would "
-        f"have room for {_seats(n, _wanted(n), n.highest)} requests.",
-        ("So the" if _seats(n, _wanted(n), n.highest) < n.concurrent else "That is enough. Yet it pays if the")
+        f"the engine's buffers for all modules. {_most_asked(n)} of them would take "
+        f"{format_bytes(_most_asked(n) * _slot_bytes(n.model, n.highest, n.gpus))} of the {n.gib} GiB, and the cache "
+        f"would have room for {_seats(n, _most_asked(n), n.highest):,} requests.",
+        ("So the" if _seats(n, _most_asked(n), n.highest) < n.concurrent else "That is enough. Yet it pays if the")
         + f" few of rank {n.highest} get a replica of their own, with few slots. For all others a slot of rank "
-        f"{n.rank} takes {format_bytes(_slot_bytes(n.model, n.rank, n.gpus))}. {_layout(n, n.rank)}",
+        f"{n.rank} takes {format_bytes(_slot_bytes(n.model, n.rank, n.gpus))}.",
+        _decision(n),
         "A customer who calls once a day is not in a slot, and in the host's memory only if that keeps all of them. "
         f"Reading the file takes {format_seconds(_once_a_day(n))} from a disk of {format_decimal(DISK, 'B/s')}, "
-        "assumed, and the request waits for a slot as all do. Promise that start, measured, and a limit "
-        "on the wait for a slot.",
-        f"What overturns the number of slots is the popularity you measure. Up to {counted(_most_slots(n), 'slot')} "
-        f"of rank {n.rank} leave room for {n.concurrent} requests; if they ask for more different adapters, spread the "
-        "customers over replicas by adapter.",
+        "assumed. "
+        + (
+            "Then the request waits for a slot as all do. Promise that start, measured, and a limit on that wait."
+            if _slots(n) < _most_asked(n)
+            else "Then the request takes a slot that no running one uses. Promise that start, measured."
+        ),
+        _overturned(n),
     ],
 )
