@@ -161,7 +161,20 @@ def test_the_plan_of_the_design_problem_keeps_both_promises():
         steps = n.wait_s * 1000 // n.gap_ms
         assert f"for {steps} of them" in text
         assert steps * -(-n.longest // steps) >= n.longest
+        assert "smaller budget can do as well" in text
         assert len(question.checklist()) >= 6
+
+
+def test_smaller_budgets_than_the_one_named_can_keep_both_promises():
+    """5 ms a step, 30 µs a token and 1.2 ns for each token and position before it: a smaller budget does."""
+    n = PROBLEMS["chunked_prefill/choose-budget"].draw(0)
+
+    def steps(chunk):
+        return [0.005 + chunk * (30e-6 + 1.2e-9 * done) for done in range(0, n.longest, chunk)]
+
+    named = n.longest * n.gap_ms // (n.wait_s * 1000)
+    assert max(steps(named)) > n.gap_ms / 1000
+    assert max(steps(800)) <= n.gap_ms / 1000 and sum(steps(800)) <= n.wait_s
 
 
 def test_the_last_chunk_is_called_shorter_only_where_it_is():

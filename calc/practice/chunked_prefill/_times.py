@@ -63,7 +63,7 @@ balance = Problem(
         "turns the ratio over": lambda n: (n.members - 1) / n.chunk,
         "takes the decode tokens off the chunk": lambda n: (n.chunk - n.members + 1) / (n.members - 1),
     },
-    hint="In a step so many prompt tokens are computed, and so many output tokens come out.",
+    hint="Count the prompt tokens that one step computes, and the output tokens that come out of it.",
     solution=lambda n: [
         f"A step of N_step = {n.members} requests computes a chunk of C = {format_count(n.chunk)} prompt tokens. All "
         f"but the one whose prompt it is decode: N_dec = {n.members - 1}, with one output token each. Wanted is the "
@@ -275,19 +275,26 @@ choose_budget = Problem(
     solution=lambda n: [
         f"A budget is out of the question if the document then can't be read in {n.wait_s} s: its last step must end "
         f"by then, so each of its n steps may take {n.wait_s} s / n on average.",
-        f"With steps of at most {n.gap_ms} ms there is time for {format_count(n.wait_s * 1000 // n.gap_ms)} of them. "
-        f"Each must compute {format_count(-(-n.longest // (n.wait_s * 1000 // n.gap_ms)))} tokens or more of the "
-        f"longest document, beside {n.streams} that decode.",
-        "If a step of so many tokens, at the longest prefix, takes longer than the limit, no budget keeps both "
-        "promises: split the pools, cache the documents' prefixes, or move one of the limits.",
-        f"That is for a document alone. One every {n.every_s} s that takes {n.wait_s} s keeps the prefill busy "
-        f"{format_percent(n.wait_s / n.every_s)} of the time. If they come independently of each other, one waits "
-        f"{format_seconds(_behind(n))} on average before its own begins, and {n.wait_s} s are not kept. To take "
-        f"{n.wait_s} s on average, wait included, each must be read in {format_seconds(_one(n))}: "
-        f"{format_count(_shared(n))} tokens a step or more. For more than the average, less.",
-        f"So begin with a budget of {format_count(_shared(n) + n.streams)}, the {n.streams} chats included, and sweep "
-        "around it, with repeats. Of the budgets that keep the gap find the one in which the document is read soonest; "
-        "of all that the repeats don't tell from it, take the one with the shortest gap. What overturns this: a step "
-        f"of {format_count(_shared(n) + n.streams)} tokens that takes more than {n.gap_ms} ms at the longest prefix.",
+        f"If every step took the full {n.gap_ms} ms, there would be time for "
+        f"{format_count(n.wait_s * 1000 // n.gap_ms)} of them, of "
+        f"{format_count(-(-n.longest // (n.wait_s * 1000 // n.gap_ms)))} tokens of the longest document each, beside "
+        f"{n.streams} that decode. A budget that computes so many and keeps every step to {n.gap_ms} ms is safe. "
+        "Early chunks are quicker than the last, so a smaller budget can do as well: then the sum of all steps "
+        f"decides, not {n.gap_ms} ms times their number.",
+        f"If no budget measured keeps the last step within {n.gap_ms} ms and the sum of all within {n.wait_s} s, split "
+        "the pools, cache the documents' prefixes, or move one of the limits.",
+        f"That is for a document alone. Take every document to be as long as the longest. One every {n.every_s} s that "
+        f"takes S = {n.wait_s} s keeps the prefill busy for ρ = {format_percent(n.wait_s / n.every_s)} of the time. If "
+        "they come independently of each other, one waits W = ρ / (2 · (1 − ρ)) · S before its own begins: "
+        f"{format_seconds(_behind(n))} on average, and {n.wait_s} s are not kept. The formula stands in Step 4 of the "
+        f"chapter on the first-token budget. To take {n.wait_s} s on average, wait included, each must be read in "
+        f"{format_seconds(_one(n))}: {format_count(_shared(n))} tokens a step are enough, if each step takes "
+        f"{n.gap_ms} ms; fewer can do. For more than the average, less time.",
+        f"Decision: begin with a budget of {format_count(_shared(n) + n.streams)}, the {n.streams} chats included, and "
+        "sweep around it, with repeats. Of the budgets that keep the gap find the one in which the document is read "
+        "soonest; of all that the repeats don't tell from it, take the one with the shortest gap. What overturns "
+        f"this: a last step of more than {n.gap_ms} ms at {format_count(_shared(n) + n.streams)}. Then take the "
+        "largest budget that keeps the gap, and add up its steps. If they take more than "
+        f"{format_seconds(_one(n))}, no budget keeps both.",
     ],
 )
