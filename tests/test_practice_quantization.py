@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -178,3 +179,24 @@ def test_the_service_says_what_fits():
     verdicts = [str(family.solution(family.draw(seed))[-1]) for seed in range(40)]
     assert len({verdict.split(",")[0] for verdict in verdicts}) >= 2
     assert "Nothing has to be quantized to fit" in family.solution(family.draw(0))[-1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_service_decides_by_the_tokens_at_which_four_bits_and_eight_meet(seed):
+    """Arithmetic of four bits at the 16-bit peak against the bytes of eight, from configuration fields."""
+    problem = PROBLEMS["quantization/service"]
+    n = problem.draw(seed)
+    told = " ".join(map(str, problem.solution(n))).replace(",", "")
+    assert "Decision: " in told and "What overturns it: " in told
+    met = re.search(r"ahead up to ([0-9]+) tokens in a step (?:FP8|INT8) from ([0-9]+) on", told)
+    if not met:
+        assert "nothing else fits" in told
+        return
+    c = config(n.model)
+    table = c["vocab_size"] * c["hidden_size"]
+    read = stored(n.model, "fp8-channel") - 2 * table  # of the embedding a step looks up rows
+    multiplied = sum(rows * columns for rows, columns in shapes(n.model)) * c["num_hidden_layers"] + table
+    peak, bandwidth = rates(n)
+    meet = (read / bandwidth) / (2 * multiplied / peak)
+    assert math.isclose(int(met[1]) + 0.5, meet, abs_tol=0.75) and int(met[2]) == int(met[1]) + 1
+    assert ("by themselves" in told) == (n.sequences > int(met[1]))

@@ -11,7 +11,17 @@ from calc import roofline
 from calc.parameters import count
 from calc.practice._problem import Problem
 from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
-from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, parse, significant
+from calc.units import (
+    UNITS,
+    counted,
+    format_bytes,
+    format_count,
+    format_decimal,
+    format_percent,
+    format_seconds,
+    parse,
+    significant,
+)
 from calc.working import working
 
 GIB = UNITS["GiB"].factor
@@ -275,28 +285,63 @@ def _judged(n: Numbers) -> list[str]:
     return lines
 
 
-def _verdict(n: Numbers) -> str:
-    """What the fit alone decides, and what is left for tests."""
-    room = {name: [e for e in ("bf16", "fp8") if _fits(n, name, e)] for name, _ in _candidates(n)}
-    eight = next((qz.scheme(name).name for name, how in _candidates(n) if how != "bf16" and room[name]), None)
-    if "bf16" in room["bf16"]:
-        first = "Nothing has to be quantized to fit, so bf16 stays unless speed is wanted."
-    elif room["bf16"]:
-        first = "The weights may stay in bf16, but only beside a cache in fp8: that is the first thing to test."
-    else:
-        first = "The weights must shrink: in bf16 they leave too little for the caches."
-    cross = ceil(roofline.crossover_tokens(**_four_bits(n)))
-    gone = "and four bits gain less with every token" if n.sequences >= cross else "though chunks of prompts add tokens"
-    second = (
-        f"Try {eight} first: it also multiplies in eight bits, so it gains in prompts as well. Four bits are for where "
-        if eight
-        else "No scheme that multiplies in eight bits fits here. Four bits are for where "
+def _floors(n: Numbers, name: str, tokens: int = 1) -> qz.Step:
+    """Floors of a step of so many tokens, with the arithmetic that the engine gives the scheme."""
+    how = dict(_candidates(n))[name]
+    return qz.step(geometry(n.model), held(n.model, name), chip(n.chip), how, ranks=n.gpus, step_tokens=tokens)
+
+
+def _cache_of(n: Numbers, name: str) -> str | None:
+    """The widest cache that fits beside the weights."""
+    return next((element for element in ("bf16", "fp8") if _fits(n, name, element)), None)
+
+
+def _beside(n: Numbers, name: str) -> str:
+    return "" if _cache_of(n, name) == "bf16" else " with its cache in fp8"
+
+
+def _decision(n: Numbers) -> list[str]:
+    """Eight bits or four by the number of tokens at which they meet, if eight fit; four otherwise."""
+    eight = next((name for name, how in _candidates(n) if how != "bf16" and _cache_of(n, name)), None)
+    first = (
+        "Nothing has to be quantized to fit. What quantizing can bring is speed."
+        if _cache_of(n, "bf16") == "bf16"
+        else "The weights may stay in bf16, but only beside a cache in fp8."
+        if _cache_of(n, "bf16")
+        else "The weights must shrink: in bf16 they leave too little for the caches."
     )
-    return (
-        f"{first} {second}memory or small steps rule; here a step has {n.sequences} tokens of decoding, against a "
-        f"crossover of {cross}, {gone}. Take the fastest that fits and keeps the floor on your own tasks, measured "
-        "with your load."
+    if eight is None:
+        return [
+            f"{first} No scheme that multiplies in eight bits fits. Decision: int4{_beside(n, 'int4-g128')}, for "
+            "nothing else fits, if it keeps the floor on your own tasks. What overturns it: it doesn't. Then take more "
+            "GPUs, or fewer sequences on these.",
+        ]
+    called = qz.scheme(eight).name
+    short = called.split()[0]
+    read, slope = _floors(n, eight).read_s, _floors(n, "int4-g128").multiply_s
+    meet = read / slope
+    below, above = ceil(meet) - 1, ceil(meet)
+    spare = below - n.sequences
+    decode = (
+        f"{n.sequences} sequences that decode leave room for {counted(spare, 'prompt token')} below that. Chunks of "
+        "prompts are larger"
+        if spare >= 0
+        else f"{n.sequences} sequences that decode are past that by themselves"
     )
+    fallback = (
+        f"stay with bf16{_beside(n, 'bf16')}, which fits"
+        if _cache_of(n, "bf16")
+        else f"take int4{_beside(n, 'int4-g128')}, if it does, or more GPUs"
+    )
+    return [
+        f"In int4 a token takes {format_seconds(slope)} of arithmetic. {called} reads its weights in "
+        f"{format_seconds(read)}. The two are as long at {format_seconds(read)} / {format_seconds(slope)} = "
+        f"{significant(meet)} tokens.",
+        f"{first} Decision: by their floors int4 is ahead up to {format_count(below)} tokens in a step, {short} from "
+        f"{format_count(above)} on. {decode}, so take {called}{_beside(n, eight)}, if it keeps the floor on your own "
+        f"tasks; else {fallback}. What overturns it: most steps measured have fewer than {format_count(above)} tokens, "
+        "and int4 keeps your floor of quality.",
+    ]
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -353,6 +398,6 @@ service = Problem(
         f"The caches of {n.sequences} sequences take {format_bytes(_cached(n, 'bf16'))} on a GPU in bf16 and "
         f"{format_bytes(_cached(n, 'fp8'))} in fp8.",
         *_judged(n),
-        _verdict(n),
+        *_decision(n),
     ],
 )
