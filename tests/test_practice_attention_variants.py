@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from fractions import Fraction
 from types import SimpleNamespace as Numbers
 
@@ -136,3 +138,24 @@ def test_the_open_question_counts_what_it_names():
     assert "256 KiB" in first and "32 KiB" in first and "72 KiB" in first
     assert "1, 10 and 4" in second
     assert "checklist" in question.check("8 heads").message
+
+
+def test_the_copy_of_the_attention_weights_costs_sequences():
+    """Where the latent holds more: the memory that no whole sequence uses, and a sequence for each further one."""
+    problem = practice.problems("attention_variants")["attention_variants/new-model"]
+    seen = 0
+    for seed in range(40):
+        n = problem.draw(seed)
+        told = str(problem.solution(n)[-1])
+        size = Fraction(n.layers * (512 + 64) * 2 * n.positions, 2**30)
+        fit = n.gib // size
+        if "doesn't overturn" in told:
+            continue
+        seen += 1
+        spare, further = (
+            float(x) * {"GiB": 1, "MiB": 1 / 1024}[unit]
+            for x, unit in re.findall(r"(?:beyond|further) ([0-9.]+) (\w+)", told)
+        )
+        assert math.isclose(spare, n.gib - fit * size, rel_tol=2e-3) and math.isclose(further, size, rel_tol=2e-3)
+        assert f"up to {fit} sequence" in told and f"{n.ranks * fit} in all" in told
+    assert seen

@@ -34,14 +34,18 @@ def _verdict(n: Numbers) -> str:
     """KV heads, unless attention is laid out so that a latent is not copied and holds more."""
     heads, latent = _fit(n, _heads(n, n.ranks, n.ranks)), _fit(n, _latent(n))
     apart = n.ranks * latent
+    size = sequence(_latent(n), n.positions)
+    spare = n.gib * GIB - latent * size
+    copied = f"beyond {format_bytes(spare)} it costs" if spare else "it costs"
     return (
         f"So {n.ranks} KV heads: under tensor parallelism the {n.ranks} GPUs together hold "
         f"{counted(heads, 'such sequence')} with them and {format_count(latent)} with the latent. "
         + (
-            f"Data-parallel attention overturns this: with the latent each GPU then holds "
-            f"{counted(latent, 'sequence')} of its own, {format_count(apart)} in all, and a copy of the attention "
-            f"weights. If your engine runs it, more than {format_count(heads)} must be in at once, and an ablation at "
-            "this size finds no loss, take the latent."
+            f"Data-parallel attention overturns this: with the latent each GPU then holds up to "
+            f"{counted(latent, 'sequence')} of its own, {format_count(apart)} in all. The copy of the attention "
+            f"weights comes out of the {n.gib} GiB: {copied} a sequence on each GPU, and another for every further "
+            f"{format_bytes(size)}. If your engine runs it, more than {format_count(heads)} must be in at once, what "
+            "is left holds them, and an ablation at this size finds no loss, take the latent."
             if apart > heads
             else f"Data-parallel attention doesn't overturn this: the latent would then hold {format_count(apart)}."
         )
@@ -60,8 +64,8 @@ def _checklist(n: Numbers) -> list[str]:
         f"Counts sequences of {format_count(n.positions)} tokens that a GPU's {n.gib} GiB hold: "
         f"{format_count(_fit(n, multi))}, {format_count(_fit(n, own))} and {format_count(_fit(n, latent))}.",
         f"Sees that fewer KV heads than ranks save nothing on a GPU at {n.ranks} ranks, and cost quality.",
-        f"Sees that the latent pays when attention runs data-parallel: {n.ranks} GPUs then hold {n.ranks} times as "
-        "many sequences, and each holds all attention weights.",
+        f"Sees that the latent pays when attention runs data-parallel: {n.ranks} GPUs then hold up to {n.ranks} "
+        "times as many sequences, less what a copy of all attention weights takes on each.",
         f"Gives the arithmetic for each byte: {significant(grouped)} FLOP/B with {n.ranks} KV heads against the chip's "
         f"{significant(balance)}.",
         "Says that sharing shrinks the weights of keys and values and no others, and leaves attention's arithmetic.",
