@@ -174,7 +174,19 @@ def test_faster_chips_lower_the_floor_alone():
     then = moved / 4.8e12
     told = " ".join(map(str, slow.solution(n)))
     assert f"to {format_seconds(then)}." in told
-    assert f"about {format_seconds(taken - moved / 3.35e12 + then)[:4]}" in told
+    assert f"a step takes {format_seconds(taken - moved / 3.35e12 + then)[:4]}" in told
+    links = float(re.search(r"all-reduces alone ([0-9.]+) ms", told)[1]) / 1000
+    best = (taken - links) * 3.35 / 4.8 + links  # what is no all-reduce shrinks with memory alone
+    assert f"up to {taken / best:.3g}× as fast" in told
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_above_the_floor_is_taken_apart_and_added_up(seed):
+    told = " ".join(map(str, PROBLEMS["roofline/slow-step"].solution(PROBLEMS["roofline/slow-step"].draw(seed))))
+    above = re.search(r"Of the other (.*?), (.*?) are not explained", told)
+    rest, *parts = (float(x) * {"ms": 1, "µs": 0.001}[unit] for x, unit in re.findall(r"([0-9.]+) (ms|µs)", above[0]))
+    assert sum(parts) == pytest.approx(rest, rel=2e-3)
+    assert "profile of the " in told and "What overturns this: " in told
 
 
 def step_of(n) -> dict:

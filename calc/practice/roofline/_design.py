@@ -36,31 +36,56 @@ def _faster(n: Numbers) -> Accelerator | None:
     return min(more, key=lambda c: c.bandwidth.value, default=None)
 
 
+def _there(n: Numbers) -> roofline.StepFloor:
+    """The same step on the faster chips."""
+    return roofline.step_floor(_decode(n).work, _faster(n), link="nvlink", start_s=_start_s(n))
+
+
+def _unexplained(n: Numbers) -> float:
+    """What the step takes above its groups and its all-reduces, one after another."""
+    return _measured(n) - _decode(n).apart_s
+
+
+def _above(n: Numbers) -> str:
+    """What of the step is not its floor."""
+    step, rest = _decode(n), _measured(n) - _floor(_decode(n))
+    between = step.apart_s - step.links_s - _floor(step)  # of groups that wait for different things
+    waits = f"{format_seconds(between)} are groups that wait for something else, " if between > 1e-9 else ""
+    return (
+        f"Of the other {format_seconds(rest)}, {format_seconds(step.links_s)} are all-reduces, which no faster memory "
+        f"shortens, {waits}and {format_seconds(_unexplained(n))} are not explained."
+    )
+
+
 def _bought(n: Numbers) -> str:
-    """What faster chips would make of the step at best: a lower floor, and the rest as it is."""
+    """What faster chips would make of the step as long as only its floor shrinks."""
     new = _faster(n)
     if new is None:
-        return "No faster chip is in the book's list: judge the proposal by what of the step is not floor."
-    then = _floor(roofline.step_floor(_decode(n).work, new, link="nvlink", start_s=_start_s(n)))
+        return f"No faster chip is in the book's list: judge the proposal by what of the step is not floor. {_above(n)}"
+    then = _floor(_there(n))
     rest = _measured(n) - _floor(_decode(n))
     return (
-        f"{new.name} would lower the floor from {format_seconds(_floor(_decode(n)))} to {format_seconds(then)}. The "
-        f"other {format_seconds(rest)} of the step stay as they are until somebody finds what they are: about "
-        f"{format_seconds(then + rest)} at best, {significant(_measured(n) / (then + rest), 3)}× as fast."
+        f"{new.name} would lower the floor from {format_seconds(_floor(_decode(n)))} to {format_seconds(then)}. "
+        f"{_above(n)} If all that stays, a step takes {format_seconds(then + rest)}: "
+        f"{significant(_measured(n) / (then + rest), 3)}× as fast."
     )
 
 
 def _decided(n: Numbers) -> str:
     """Not to buy before the profile is read, and what in it would say otherwise."""
-    rest = f"{format_seconds(_measured(n) - _floor(_decode(n)))} above the floor"
-    new = _faster(n)
-    if new is None:
-        return f"So read a profile of the {rest} first."
-    ratio = _floor(_decode(n)) / _floor(roofline.step_floor(_decode(n).work, new, link="nvlink", start_s=_start_s(n)))
+    unknown, links = format_seconds(_unexplained(n)), _decode(n).links_s
+    if _faster(n) is None:
+        return (
+            f"So read a profile of the {unknown} first. What overturns this: it shows no gaps, and the kernels are as "
+            "fast as they get on this chip. Then take more ranks or fewer bytes."
+        )
+    shrunk = (_measured(n) - links) * _floor(_there(n)) / _floor(_decode(n))
+    best = shrunk + _there(n).links_s
     return (
-        f"So buy nothing on this number, and read a profile of the {rest} first. What overturns this: matrix products "
-        "and attention take nearly all of the step. Their time shrinks as the floor does, and the step becomes up to "
-        f"{significant(ratio, 3)}× as fast."
+        f"So buy nothing on this number: read a profile of the {unknown} first. What overturns this: matrix products "
+        f"and attention take all the rest, {format_seconds(_measured(n) - links)}. That shrinks as the floor does, to "
+        f"{format_seconds(shrunk)}, and with {format_seconds(_there(n).links_s)} of all-reduces the step becomes up to "
+        f"{significant(_measured(n) / best, 3)}× as fast."
     )
 
 
