@@ -194,6 +194,10 @@ def test_the_node_s_load_by_hand():
     prompt = (2 * matrices * 8000 + pairs) / (8 * 989.5e12)
     shown = float(re.search(r"takes at least ([0-9.]+) ms of arithmetic", told)[1])
     assert math.isclose(shown / 1000, prompt, rel_tol=2e-3) and "busy for 31% of the time" in told
+    decode = 299 * 2 * (matrices + 152_064 * 8192) / 8 / 3.35e12  # the prompt's step has sampled the first token
+    stays = float(re.search(r"a request stays ([0-9.]+) s", told)[1])
+    assert math.isclose((prompt + decode) / (1 - 2 * prompt), stays, rel_tol=2e-3)
+    assert "Decision: admit 163" in told and "stay longer than 81.5 s" in told
     assert "it takes more nodes" in " ".join(
         map(str, busy.solution(SimpleNamespace(**vars(question.numbers) | {"rate": 15})))
     )

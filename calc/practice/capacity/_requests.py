@@ -122,21 +122,34 @@ def _load(n: Numbers) -> list[str]:
         f"{n.rate} a second keep the node busy for {format_percent(_busy(n), 2)} of the time.",
     ]
     if _busy(n) >= 1:
-        return [*lines, "That is more than the node can compute: places are not the limit, and it takes more nodes."]
+        return [
+            *lines,
+            "That is more than the node can compute: places are not the limit, and it takes more nodes.",
+            f"Decision: admit {format_count(requests)}, and queue the next one before the engine, up to the wait that "
+            "is promised; refuse it after that. What overturns it: fewer tokens to compute, such as prompts found in "
+            "the cache.",
+        ]
     work = roofline.step_work(geometry(n.model), sequences=[(1, n.prompt)], ranks=RANKS)
     step = roofline.read_seconds(weight_bytes=work.weight_bytes, bandwidth=accelerator(CHIP).bandwidth.value)
-    stay = (_prompt_s(n) + n.output * step) / (1 - _busy(n))
+    decode = (n.output - 1) * step
+    stay = (_prompt_s(n) + decode) / (1 - _busy(n))
     flying = queueing.little(arrival_rate=n.rate, time_s=stay)
+    longest = queueing.little_time(number=requests, arrival_rate=n.rate)
     return [
         *lines,
-        f"A response of {n.output:,} tokens takes {format_seconds(n.output * step)} or more, "
-        f"{format_seconds(step)} a step to read the weights; prompts of others leave it "
-        f"{format_percent(1 - _busy(n), 2)} of the time. By these floors a request stays {format_seconds(stay)}, and "
-        f"about {significant(flying, 2)} are in at once on average. "
+        f"The prompt's step samples the first token. The other {n.output - 1:,} of a response take "
+        f"{format_seconds(decode)} or more, {format_seconds(step)} a step to read the weights. Others' prompts leave "
+        f"prompt and response {format_percent(1 - _busy(n), 2)} of the time: by these floors a request stays "
+        f"{format_seconds(stay)}, and about {significant(flying, 2)} are in at once on average.",
+        f"Decision: admit {format_count(requests)}, and queue the next one before the engine, up to the wait that is "
+        "promised; refuse it after that. "
         + (
-            "Memory leaves room for slower steps and for bursts; measure how long a request really stays."
+            f"What overturns it: requests that stay longer than {format_seconds(longest)} on average; then "
+            f"{format_count(requests)} places are too few for {n.rate} a second. Measure how long one really stays."
             if flying < requests
-            else "Memory is too small for the load even so: requests queue without end, and it takes more nodes."
+            else "Memory is too small for the load even so: requests queue without end, and it takes more nodes. What "
+            "overturns it: responses so far below their limit that requests stay no longer than "
+            f"{format_seconds(longest)}."
         ),
     ]
 
@@ -205,6 +218,5 @@ node = Problem(
         working(kv_cache.blocks, positions=_end(n), block_tokens=BLOCK),
         f"That admits {format_count(_plan(n).requests(length=_end(n)))} requests with room to finish.",
         *_load(n),
-        "The next one waits in a queue before the engine, up to the wait that is promised, and is refused after that.",
     ],
 )
