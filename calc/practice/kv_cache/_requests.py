@@ -6,6 +6,7 @@ from types import SimpleNamespace as Numbers
 from typing import Any
 
 from calc import kv_cache as kv
+from calc import queueing
 from calc.practice._problem import Problem
 from calc.practice.kv_cache._model import (
     ALIKE,
@@ -166,7 +167,8 @@ admission = Problem(
 # --- an open question ----------------------------------------------------------------------------
 
 
-SHARE = 0.1  # of the open conversations are being answered at a time: a response takes seconds, its reader a minute
+READER_S = 60  # from a response to the next turn, as the question says
+RESPONSE_S, LONGER_S = 6.7, 20  # a turn from its arrival to its last token: assumed, and what would overturn the mix
 
 
 def _history(n: Numbers) -> float:
@@ -186,14 +188,36 @@ def _fit(n: Numbers, size: float, memory: float | None = None) -> Working:
     return working(kv.sequences_that_fit, memory_bytes=n.gib * GIB if memory is None else memory, sequence_bytes=size)
 
 
+def _mix(n: Numbers, response_s: float) -> tuple[int, int, int]:
+    """Turns that want to run on average, those that may, and the idle histories that stay beside them."""
+    each = queueing.little_rate(number=n.conversations, time_s=READER_S + response_s)
+    wanted = int(queueing.little(arrival_rate=each, time_s=response_s))
+    running = min(wanted, _fit(n, _turn(n)).value)
+    left = n.gib * GIB - running * _turn(n)
+    return wanted, running, min(_fit(n, _history(n), left).value, n.conversations - running)
+
+
+def _overturned(n: Numbers) -> str:
+    """The mix of longer responses."""
+    (_, before, _), (wanted, running, kept) = _mix(n, RESPONSE_S), _mix(n, LONGER_S)
+    if before == running:
+        return (
+            f"What overturns the mix: shorter responses. Longer ones don't, for no more than {running:,} turns are "
+            "admitted; the others wait."
+        )
+    admitted = "run" if wanted == running else f"want to run, {running:,} are admitted"
+    stay = "1 history stays" if kept == 1 else f"{kept:,} histories stay"
+    return f"What overturns the mix: longer responses; at {LONGER_S} s {wanted:,} turns {admitted}, and {stay}."
+
+
 def _plan(n: Numbers) -> list[str | Working]:
     """The numbers of the design, and the rule that follows from them."""
     most = _fit(n, _turn(n)).value
-    running = min(int(SHARE * n.conversations), most)
+    wanted, running, kept = _mix(n, RESPONSE_S)
     left = n.gib * GIB - running * _turn(n)
-    kept = min(_fit(n, _history(n), left).value, n.conversations - running)
     dropped = n.conversations - running - kept
     fate = f"the other {dropped:,} are dropped or moved to host memory" if dropped else "none is dropped"
+    fewer = f" Only {running:,} of them are admitted." if running < wanted else ""
     return [
         "Idle histories that fit if nobody is answered:",
         token_working(n),
@@ -203,16 +227,19 @@ def _plan(n: Numbers) -> list[str | Working]:
         _end_of_turn(n),
         working(kv.sequence_bytes, bytes_per_position=token(n), positions=_end_of_turn(n).value),
         _fit(n, _turn(n)),
-        f"The mix: a response takes seconds and its reader a minute, so say {running:,} turns run at a time. They are "
-        f"promised {running:,} · {format_bytes(_turn(n))}. The {format_bytes(left)} left hold idle histories:",
+        f"The mix: say a response takes {RESPONSE_S:g} s, and its reader {READER_S} s. A turn then runs for that share "
+        f"of the time, and {n.conversations:,} · {RESPONSE_S:g} / ({READER_S} + {RESPONSE_S:g}), about {wanted:,} "
+        f"turns, run at once (Little's law).{fewer} They are promised {running:,} · {format_bytes(_turn(n))}. The "
+        f"{format_bytes(left)} left hold idle histories:",
         _fit(n, _history(n), left),
-        f"Of {n.conversations:,} open conversations {running:,} are being answered, {kept:,} stay in the cache, and "
-        f"{fate}.",
+        f"Of {n.conversations:,} open conversations {running:,} are being answered, {kept:,} "
+        f"stay{'s' * (kept == 1)} in the cache, and {fate}.",
         "The rule: admit a turn if the running ones and it, each counted at its end (what it holds plus its room to "
         f"finish), stay within {n.gib} GiB: up to {most:,} of this size. Idle histories do not count. They make way, "
         "least recently used first. A turn that is not admitted waits.",
         f"Of the waiting, those whose history is still in the cache come first: the others cost a prefill of "
         f"{n.history:,} tokens each. A limit on the wait keeps these from starving.",
+        _overturned(n),
     ]
 
 
