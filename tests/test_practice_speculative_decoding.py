@@ -6,6 +6,8 @@ import re
 from fractions import Fraction
 from types import SimpleNamespace
 
+import pytest
+
 from calc import practice, roofline
 from calc.hardware import accelerator
 from calc.models import load
@@ -119,6 +121,21 @@ def test_the_policy_switches_off_below_the_batch_that_loses():
         return emits / (n.draft_tokens * 0.05 + check / plain)
 
     assert gain(turn) < 1 <= gain(turn - 1) and f"{turn // 2}, because" in told
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_policy_decides_for_night_and_noon(seed):
+    problem = PROBLEMS["speculative_decoding/policy"]
+    n = problem.draw(seed)
+    told = " ".join(map(str, problem.solution(n))).replace(",", "")
+    start = re.search(r"up to half of that ([0-9]+) because", told)
+    decided = re.search(r"Decision: (on|off) at night \(([0-9]+)\) (on|off) at noon \(([0-9]+)\)", told)
+    for said, batch in (decided.group(1, 2), decided.group(3, 4)):
+        assert (said == "on") == ("no batch up to" in told or bool(start and int(batch) <= int(start[1])))
+    gains = [float(x) for x in re.search(r"tokens come ([0-9.]+)× as fast at night and ([0-9.]+)×", told).groups()]
+    for said, gain in zip(decided.group(1, 3), gains, strict=True):
+        assert said == "off" or gain > 1
+    assert "What overturns it: a measured round at" in told
 
 
 def test_a_benchmark_of_the_field_reads_as_in_the_chapter():

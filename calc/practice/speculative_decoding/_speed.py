@@ -226,22 +226,65 @@ def _turn(n: Numbers) -> int | None:
     return next((batch for batch in range(1, 1025) if _gain_at(n, batch) < 1), None)
 
 
-def _switch(n: Numbers) -> list[str]:
+def _emits(n: Numbers) -> float:
+    """Tokens of a round if the acceptance held along the draft."""
+    return speculation.expected_tokens(acceptance=n.percent / 100, draft_tokens=n.draft_tokens)
+
+
+def _start(n: Numbers) -> int | None:
+    """Half of the batch that loses; None where none does, or the first one does."""
     turn = _turn(n)
-    lines = [
-        f"At their floors, with {CACHED:,} cached positions each and {DRAFT_COST:.0%} of a plain step for a draft "
-        f"token, both assumed, tokens come {significant(_gain_at(n, n.night), 3)}× as fast at night and "
-        f"{significant(_gain_at(n, n.day), 3)}× at noon.",
-    ]
+    return turn // 2 if turn and turn > 1 else None
+
+
+def _faster(gain: float) -> str:
+    return f"{significant(gain, 3)}×"
+
+
+def _limit(n: Numbers) -> str:
+    """From where on a round loses, and where drafts start."""
+    turn = _turn(n)
     if turn is None:
-        return [*lines, "By floors no batch up to 1,024 loses. Rounds that are measured decide."]
+        return "By floors no batch up to 1,024 loses. Rounds that are measured decide."
     if turn == 1:
-        return [*lines, "Even one sequence loses: don't switch it on with this draft."]
+        return "By floors even one sequence loses: don't switch it on with this draft."
+    return (
+        f"By floors it loses from {counted(turn, 'sequence')} on. Start with drafts up to half of that, "
+        f"{format_count(_start(n))}, because real checks cost more than their floors; then move the limit to where "
+        "measured tokens of a round outrun its measured time."
+    )
+
+
+def _decided(n: Numbers) -> str:
+    """On or off at night and at noon, and what of the two would be measured otherwise."""
+    start, turn = _start(n), _turn(n)
+    night, noon = (turn is None or bool(start and batch <= start) for batch in (n.night, n.day))
+    told = {True: "on", False: "off"}
+    text = f"Decision: {told[night]} at night ({n.night}), {told[noon]} at noon ({n.day}). "
+    if start:
+        text += f"The start at {format_count(start)} is a choice: floors still give {_faster(_gain_at(n, start))} there"
+        text += "".join(
+            f", {when} {_faster(_gain_at(n, batch))} is too little above 1 to trust"
+            for on, when, batch in ((night, "night's", n.night), (noon, "noon's", n.day))
+            if not on and _gain_at(n, batch) > 1
+        )
+        text += ". "
+    tokens = significant(_emits(n), 3)
+    fewer = f"takes fewer plain steps than the {tokens} tokens it emits"
+    more = f"takes more plain steps than the {tokens} tokens it emits"
+    if noon:
+        text += f"What overturns it: a measured round at {n.day} that {more}. "
+    else:
+        text += f"What overturns it: a measured round at {n.day if night else n.night} that {fewer}. "
+    return text + "Promise time between tokens at a stated load."
+
+
+def _switch(n: Numbers) -> list[str]:
     return [
-        *lines,
-        f"By floors it loses from {counted(turn, 'sequence')} on. Start with drafts below half of that, "
-        f"{format_count(max(1, turn // 2))}, because real checks cost more than their floors; then move the limit to "
-        "where measured tokens of a round outrun its measured time.",
+        f"At their floors, with {CACHED:,} cached positions each and {DRAFT_COST:.0%} of a plain step for a draft "
+        f"token, both assumed, tokens come {_faster(_gain_at(n, n.night))} as fast at night and "
+        f"{_faster(_gain_at(n, n.day))} at noon.",
+        _limit(n),
     ]
 
 
@@ -294,11 +337,10 @@ policy = Problem(
     ],
     hint="Two numbers decide, and only one of them depends on the load.",
     solution=lambda n: [
-        "If the acceptance held along the draft, a round would emit "
-        + significant(speculation.expected_tokens(acceptance=n.percent / 100, draft_tokens=n.draft_tokens), 3)
-        + " tokens.",
+        f"If the acceptance held along the draft, a round would emit {significant(_emits(n), 3)} tokens.",
         f"The step checks {n.night * (n.draft_tokens + 1)} tokens at night and "
         f"{format_count(n.day * (n.draft_tokens + 1))} at noon.",
         *_switch(n),
+        _decided(n),
     ],
 )
