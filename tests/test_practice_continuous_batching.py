@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from itertools import product
 
@@ -134,3 +135,7 @@ def test_the_shared_server_keeps_its_promise_without_prompts(seed):
     rows = (n.token_ms - n.base_ms) * 1000 // n.decode_us
     solution = str(practice.problem("continuous_batching/shared-server", seed).solution())
     assert f"leave room for {rows:,} decoding" in solution
+    share = Fraction(n.token_ms - n.base_ms, n.token_ms) - Fraction(n.places * n.decode_us, 1000 * n.token_ms)
+    assert math.isclose(float(re.search(r"of the time: ([0-9]+)% with all", solution)[1]), 100 * share, abs_tol=0.51)
+    none = Fraction(100 * (n.token_ms - n.base_ms), n.token_ms)
+    assert math.isclose(float(re.search(r"([0-9]+)% with none", solution)[1]), none, abs_tol=0.51)

@@ -38,7 +38,8 @@ burst = Problem(
     },
     hint="They go in waves. The first wave does not wait, the second waits one service time.",
     solution=lambda n: [
-        legend(scheduling.burst_wait),
+        f"{legend(scheduling.burst_wait)} A server works on {n.places} at once here, so S is the time that a request "
+        "holds its place.",
         working(scheduling.burst_wait, requests=n.requests, places=n.places, service_s=n.service),
         f"On average they wait {format_seconds(_wait(n))}.",
     ],
@@ -72,7 +73,7 @@ overtime = Problem(
     hint="How many requests are in the queue when the test ends, and who waits how long?",
     solution=lambda n: [
         f"The queue grows by {n.offered - n.served} a second as long as the test runs, and the wait grows with it.",
-        legend(queueing.backlog_wait),
+        f"{legend(queueing.backlog_wait)} The burst is the whole test.",
         working(
             queueing.backlog_wait,
             requests=n.offered * n.longer,
@@ -183,8 +184,12 @@ shared_server = Problem(
         f"So keep the {n.places} places, cut prompts to the tokens that take {significant(_spare_ms(n))} ms, give "
         "chats the first place that comes free, and let the job wait outside the engine. Promise the chat "
         f"{n.token_ms} ms a token.",
-        f"Two numbers overturn this. If the job's prompts alone keep the engine busy for more than "
-        f"{format_percent(_spare_ms(n) / n.token_ms, 2)} of the night, it is not done by morning: give it an engine of "
-        "its own. And if the cache can't carry all places to their end, it sets their number.",
+        f"Two numbers overturn this. With d requests decoding, steps of {n.token_ms} ms leave prompts "
+        f"({n.token_ms - n.base_ms} − {significant(n.decode_us / 1000)} · d) / {n.token_ms} of the time: "
+        f"{format_percent(_spare_ms(n) / n.token_ms, 2)} with all {n.places}, "
+        f"{format_percent((n.token_ms - n.base_ms) / n.token_ms, 2)} with none. If the job's prompts alone take more "
+        "than the first of the night, it may not be done by morning; above the second it can't be: give it an engine "
+        "of its own. Its answers need places too, for as long as they decode. And if the cache can't carry all places "
+        "to their end, it sets their number.",
     ],
 )
