@@ -76,15 +76,13 @@ def first_token_panel(
         Row("Mean prefill, warm", format_seconds(recorded(warm).mean_s)),
         Row("Busy with prompts", format_percent(each * service.mean_s)),
     ]
-    means = {"cold_s": _four_digits(recorded(cold).mean_s), "warm_s": _four_digits(recorded(warm).mean_s)}
+    means = {"cold_s": recorded(cold).mean_s, "warm_s": recorded(warm).mean_s}
     lines = working(mixed_seconds, warm_share=share, **means).text.splitlines()
     try:
         replica = compose(arrival_rate=each, horizons=FAR, **parts)
         queue = {"arrival_rate": each, "service_s": service.mean_s, "service_scv": service.scv}
         rows += _waits(replica, mg1_wait(**queue), limit_s)
-        shown = {name: _four_digits(value) for name, value in queue.items()}
-        if shown["arrival_rate"] * shown["service_s"] < 1:
-            lines += working(mg1_wait, **shown).text.splitlines()
+        lines += working(mg1_wait, **queue).text.splitlines()
         met = replica.every.within(limit_s)
     except Unstable:
         met = 0.0
@@ -92,11 +90,6 @@ def first_token_panel(
     fleet = "none" if needed is None else f"{format_count(needed)}, {counted(needed * ranks, 'GPU')}"
     rows.append(Row(f"Fewest replicas with {TARGET}% inside the limit", fleet, keep=True))
     return Panel(tuple(rows), tuple(lines), _meaning(met, needed, replicas, service, each), _LEFT_OUT)
-
-
-def _four_digits(value: float) -> float:
-    """A formula is shown with no more of a number than it uses."""
-    return float(f"{value:.4g}")
 
 
 def _waits(replica: Composed, mean: float, limit_s: float) -> list[Row]:
