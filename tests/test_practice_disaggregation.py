@@ -175,7 +175,7 @@ def test_the_pool_that_hides_as_much_as_said_computes_as_many_prompts(seed):
     question = practice.problem("disaggregation/split-or-not", seed)
     text, pace = str(question.solution()), question.numbers.pace
     prefill, decode = map(int, re.search(r"(\d+) prefill and (\d+) decode", text).groups())
-    chunk = float(re.search(r"must hold ([\d.]+) ms of prompt", text)[1])
+    chunk = float(re.search(r"must hold [^=]* = ([\d.]+) ms of prompt", text)[1])
     alone = float(re.search(r"decode on each, ([\d.]+) ms a step", text)[1])
     assert chunk * (prefill + decode) == pytest.approx(prefill * pace, rel=5e-3)  # prompt time in one step of all
     if share := re.search(r"At ([\d.]+)% of the shorter", text):
@@ -185,3 +185,30 @@ def test_the_pool_that_hides_as_much_as_said_computes_as_many_prompts(seed):
         assert chunk + alone <= pace * 1.005
     else:
         assert "late before anybody waits" in text
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_load_itself_needs_no_more_hidden_than_the_whole_room_of_the_split(seed):
+    """The products are those of the printed numbers, and the load is less than the prefill workers have room for."""
+    question = practice.problem("disaggregation/split-or-not", seed)
+    n, text = question.numbers, str(question.solution())
+    beside = re.search(r"([\d,.]+) · ([\d,.]+) · ([\d.]+) ms / (\d+) = ([\d,.]+) sequences", text)
+    if beside is None:
+        return
+    assert float(beside[5].replace(",", "")) == pytest.approx(
+        n.rate * n.output * n.pace / 1000 / int(beside[4]), rel=5e-3
+    )
+    chunk = re.search(r"must hold (\d+) ms · (\d+) / (\d+) = ([\d.]+) ms of prompt", text)
+    assert float(chunk[4]) == pytest.approx(int(chunk[1]) * int(chunk[2]) / int(chunk[3]), rel=5e-3)
+    load = re.search(r"takes (\d+) · ([\d.]+) ms / (\d+) = ([\d.]+)% of the time, ([\d.]+) ms of a step", text)
+    if load is None:
+        return
+    busy = int(load[1]) * float(load[2]) / 1000 / int(load[3])
+    assert float(load[4]) / 100 == pytest.approx(busy, abs=0.006) and float(load[5]) < float(chunk[4])
+    alone = float(re.search(r"decode on each, ([\d.]+) ms a step", text)[1])
+    missing = float(load[5]) + alone - n.pace
+    if share := re.search(r"keeps up from ([\d.]+)% hidden", text):
+        assert missing / min(float(load[5]), alone) == pytest.approx(float(share[1]) / 100, abs=0.02)
+        assert float(share[1]) <= float(re.search(r"At ([\d.]+)% of the shorter", text)[1])
+    else:
+        assert "keeps up with nothing hidden" in text and missing <= 0.05

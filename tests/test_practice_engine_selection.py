@@ -107,3 +107,20 @@ def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_
     lines = practice.problem("engine_selection/service", seed).solution().text
     assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
     assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_decision_says_what_equal_answers_leave_open_and_what_a_month_is(seed):
+    question = practice.problem("engine_selection/service", seed)
+    n, text = question.numbers, str(question.solution())
+    (left,) = re.findall(r"equal answers leave ([\d.]+)% open", text)
+    assert float(left) == pytest.approx(100 * (1 - 0.05 ** (1 / n.prompts)), abs=0.06)
+    months, hours, saved = re.search(r"8,000 / \((\d+) · (\d+)\) ≈ ([\d.]+) an hour", text).groups()
+    assert hours == "730" and float(saved) == pytest.approx(8000 / (int(months) * int(hours)), rel=5e-3)
+
+
+def test_no_symbol_of_a_solution_is_left_with_its_underscore_in_a_word_of_more_than_one_letter():
+    """Lines of working set one letter and its subscript; "Δc_tok" would stay as it is typed."""
+    for id in PROBLEMS:
+        for seed in range(3):
+            assert not re.search(r"(?<!\w)[^\W\d_]{2,}_\w", str(practice.problem(id, seed).solution())), id

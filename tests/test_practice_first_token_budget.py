@@ -148,3 +148,14 @@ def test_the_fleet_that_is_bought_can_lose_a_replica(seed):
     needed = int(re.search(r"By the formula (\d+) replica", text)[1])
     nodes, bought = map(int, re.search(r"buy (\d+) nodes? of 8 GPUs, (\d+) replica", text).groups())
     assert bought == 2 * nodes and bought > needed >= bought - 2
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_may_be_lost_of_the_fleet_is_what_it_has_to_spare(seed):
+    """Two replicas to a node: with one node gone those that are left are enough, or they are not."""
+    text = str(practice.problem("first_token_budget/smallest", seed).solution())
+    if found := re.search(r"buy \d+ nodes? of 8 GPUs, (\d+) replicas, where (\d+) will do", text):
+        bought, needed = map(int, found.groups())
+        assert ("a whole node of 2 too" in text) == (bought - 2 >= needed)
+        assert ("but not a whole node" in text) == (bought - 2 < needed <= bought - 1)
+    assert "90% of each GPU's memory" in text and "3 GiB" in text

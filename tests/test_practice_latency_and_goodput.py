@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from itertools import count, pairwise
+from math import comb
 
 import pytest
 
@@ -103,3 +104,42 @@ def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_
     lines = practice.problem("latency_and_goodput/promise", seed).solution().text
     assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
     assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_limit_on_the_pace_never_decides_only_if_a_first_token_at_once_leaves_less(seed):
+    """A first token at once leaves most for the others; only below that can a pace be too strict to matter."""
+    question = practice.problem("latency_and_goodput/left-over", seed)
+    n, text = question.numbers, str(question.solution())
+    most = Fraction(n.e2e * 1000, n.tokens - 1)
+    assert ("never decides" in text) == (most <= n.tpot) and ("it can" in text) == (most > n.tpot)
+
+
+def test_six_seconds_and_a_late_first_token_leave_less_than_a_sooner_one():
+    """End to end 6 s, first token within 5 s, 101 tokens at 40 ms: 10 ms are left at the limit, 50 ms after 1 s."""
+    question = practice.problem("latency_and_goodput/left-over")
+    n = type(question.numbers)(e2e=6, ttft=5000, tpot=40, tokens=101)
+    told = str(practice.Solution(tuple(question.problem.solution(n))))
+    assert "10 ms" in told and "never decides" not in told and "it can" in told
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_run_of_the_promise_is_long_enough_and_its_requests_are_the_fewest(seed):
+    question = practice.problem("latency_and_goodput/promise", seed)
+    n, text = question.numbers, str(question.solution())
+    requests = int(re.search(r"must have ([\d,]+) requests", text)[1].replace(",", ""))
+    late = 1 - n.share / 100
+
+    def at_most_ten(of: int) -> float:
+        return sum(comb(of, k) * late**k * (1 - late) ** (of - k) for k in range(11))
+
+    assert at_most_ten(requests) <= 0.05 < at_most_ten(requests - 1)
+    seconds = int(re.search(r"it is ([\d,]+) s of traffic", text)[1].replace(",", ""))
+    assert requests <= seconds * n.rate < requests + n.rate
+
+
+def test_no_symbol_of_a_solution_is_left_with_its_underscore_in_a_word_of_more_than_one_letter():
+    """Lines of working set one letter and its subscript; "TPOT_left" would stay as it is typed."""
+    for id in PROBLEMS:
+        for seed in range(3):
+            assert not re.search(r"(?<!\w)[^\W\d_]{2,}_\w", str(practice.problem(id, seed).solution())), id

@@ -52,22 +52,25 @@ def _solution(n: Numbers) -> list[str | Working]:
         f"the wire is {format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}. With control, and a step "
         f"and a half on the decode worker, a first token takes {_short(first_s)} before anybody waits; the limit is "
         f"{n.first:,} ms.",
-        *_decision(n, one, prefill, workers, first_s),
+        *_decision(n, one, prompt_s, prefill, workers, first_s),
         "Both designs then go through the simulator with real lengths: the pool with its best budget, the split with "
         "its best ratio, counted by requests inside both limits. A 95% interval of their difference on the other side "
         "of zero overturns this too.",
     ]
 
 
-def _decision(n: Numbers, one: d.Worker, prefill: int, workers: int, first_s: float) -> list[str | Working]:
+def _decision(
+    n: Numbers, one: d.Worker, prompt_s: float, prefill: int, workers: int, first_s: float
+) -> list[str | Working]:
     """The pool computes as many prompts beside its decode steps if a step hides enough."""
     pace = n.pace / 1000
     beside = n.rate * n.output * pace / workers  # Little's law
     step_s = one.decode_s(beside, beside * (n.prompt + n.output / 2))
     chunk_s = pace * prefill / workers
     told = (
-        f"In one pool of these {workers}, {significant(beside, 2)} sequences decode on each, {_short(step_s)} a step "
-        f"alone. To compute as many prompts, steps of {n.pace} ms must hold {_short(chunk_s)} of prompt each."
+        f"In one pool of these {workers}, {n.rate} · {n.output} · {n.pace} ms / {workers} = {significant(beside, 3)} "
+        f"sequences decode on each, {_short(step_s)} a step alone. To compute as many prompts as the split could, "
+        f"steps of {n.pace} ms must hold {n.pace} ms · {prefill} / {workers} = {_short(chunk_s)} of prompt each."
     )
     hides = format_percent(EFFICIENCY["overlap"])
     if first_s > n.first / 1000:
@@ -84,10 +87,25 @@ def _decision(n: Numbers, one: d.Worker, prefill: int, workers: int, first_s: fl
     return [
         told,
         working(d.overlap_share, **given),
-        f"At {least} of the shorter job hidden the pool has as much room for prompts as the split.",
+        f"At {least} of the shorter job hidden the pool has as much room for prompts as the split. "
+        f"{_keeps_up(n, prompt_s, workers, step_s)} By this guess it turns at {least}; the simulator decides.",
         f"Decision: {'keep one pool' if kept else 'split'}. The chapter assumes {hides}, from published steps. What "
         f"overturns it: steps of your engine that hide {'less' if kept else 'more'} than {least}.",
     ]
+
+
+def _keeps_up(n: Numbers, prompt_s: float, workers: int, step_s: float) -> str:
+    """What the load itself needs hidden, which is less than what the split has room for."""
+    pace = n.pace / 1000
+    busy = n.rate * prompt_s / workers
+    hidden = "with nothing hidden"
+    if busy * pace + step_s > pace:
+        needs = d.overlap_share(prompt_s=busy * pace, step_s=step_s, mixed_s=pace)
+        hidden = f"from {format_percent(needs, 2)} hidden on"
+    return (
+        f"The load itself takes {n.rate} · {_short(prompt_s)} / {workers} = {format_percent(busy, 2)} of the time, "
+        f"{_short(busy * pace)} of a step, so the pool keeps up {hidden}."
+    )
 
 
 def _digits(seconds: float) -> float:

@@ -199,15 +199,18 @@ def _service(n: Numbers) -> list[str | Working]:
         else f"A claim of 99% takes {enough} that all agree."
     )
     saved = SWITCH / (UNTIL_NEXT * MONTH_HOURS)
+    still_open = format_percent(agreement_bound(samples=n.prompts, confidence=0.95), 2)
     return [
         f"Can it? Look up whether B does this together, in this version: {n.features}. One no ends it; an unknown is "
         "tested first.",
         f"Does it answer the same? What {n.prompts} equal answers leave open:",
         working(agreement_bound, samples=n.prompts, confidence=0.95),
         known,
-        f"What does a good token cost? A change at {SWITCH:,} that holds for {UNTIL_NEXT} months, both assumed, must "
-        f"save {significant(saved, 3)} an hour, on your load, with upkeep in it.",
-        "Decision: stay with A. That B is faster was read and not measured, and equal answers say nothing of a price.",
+        f"What does a good token cost? A change at {SWITCH:,} that holds for {UNTIL_NEXT} months of {MONTH_HOURS} "
+        f"hours, the price and the months assumed, must save {SWITCH:,} / ({UNTIL_NEXT} · {MONTH_HOURS}) ≈ "
+        f"{significant(saved, 3)} an hour, on your load, with upkeep in it.",
+        f"Decision: stay with A. {n.prompts} equal answers leave {still_open} open, and no saving is measured: "
+        f"that B is faster was only read. A change needs {significant(saved, 3)} an hour.",
         "What overturns it: every cell says yes, "
         + (f"{enough} prompts agree, " if n.prompts < enough else "")
         + f"and B saves more than {significant(saved, 3)} an hour in every repeat.",

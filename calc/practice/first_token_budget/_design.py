@@ -12,7 +12,7 @@ from calc.parallel import Parallel
 from calc.practice._problem import Problem
 from calc.practice.first_token_budget._model import SMALLEST
 from calc.sources import load_json
-from calc.units import UNITS, counted, format_percent, format_seconds, significant
+from calc.units import UNITS, counted, format_bytes, format_percent, format_seconds, significant
 
 EFFICIENCY, LESS = 0.5, 0.4  # share of the floor's rate: assumed, and what would overturn the answer
 FIXED_S, JITTER_S = 0.05, 0.01  # outside of the engine, assumed
@@ -68,18 +68,27 @@ def _solution(n: Numbers) -> list[str]:
     bought, slower = NODE * nodes // RANKS, _needed(n, n.rate, LESS)
     more = "no number of replicas keeps the limit" if slower is None else f"it takes {counted(slower, 'replica')}"
     enough = slower is not None and slower < bought
+    left = bought - NODE // RANKS
+    whole = (
+        f"and a whole node of {NODE // RANKS} too"
+        if left >= needed
+        else f"but not a whole node of {NODE // RANKS}: that takes one more node"
+    )
     return [
         *lines,
         f"By the formula {counted(needed, 'replica')} of {RANKS} × {chip} {'keeps' if needed == 1 else 'keep'} 95% "
         f"inside the limit, busy {format_percent(busy)} of the time with prompts. At half the rate "
         f"{_needed(n, n.rate / 2)} will do.",
-        f"A cache has room for {_positions(n):,} positions. With about {HELD:,} in each request, assumed, Little's law "
-        f"lets one stay {format_seconds(float(f'{stay:.2g}'))}; "
+        f"With {format_percent(MEMORY['fraction'])} of each GPU's memory used and "
+        f"{format_bytes(MEMORY['activation_bytes'])} of it left for activations, both assumed, a replica's cache has "
+        f"room for {_positions(n):,} positions. With about {HELD:,} in each request, assumed, Little's law lets one "
+        f"stay {format_seconds(float(f'{stay:.2g}'))}; "
         + ("so the cache does not decide." if stay > 30 else "hold that against the stay that the simulation gives."),
-        f"Decision: buy {counted(nodes, 'node')} of {NODE} GPUs, {counted(bought, 'replica')}. One stands in for a "
-        "lost one; off the peak the rest serve other work.",
+        f"Decision: buy {counted(nodes, 'node')} of {NODE} GPUs, {counted(bought, 'replica')}, where "
+        f"{needed} will do. So one replica may be lost, {whole}. Off the peak the spare ones serve "
+        "other work.",
         f"What overturns it: prefill that reaches {format_percent(LESS)} of its floor's rate. Then {more}, "
-        + ("which these nodes still hold with one lost" if enough else "and these nodes are too few once one is lost")
+        + ("which these nodes still hold with one replica lost" if enough else "too many once a replica is lost")
         + ". And a simulation with decoding in the same steps, in which fewer than 95% are in time.",
     ]
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import latency
 from calc.practice._problem import Problem
 from calc.practice.latency_and_goodput._model import COUNT, MS, PACE, PERCENTILES, ms, so
-from calc.units import counted, format_percent, significant
+from calc.units import counted, format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -106,6 +106,20 @@ def _left(n: Numbers) -> float:
     return latency.tpot_left_by_end_to_end(e2e_s=n.e2e, ttft_s=n.ttft * MS, output_tokens=n.tokens)
 
 
+def _at_once(n: Numbers) -> str:
+    """Whether the limit on the pace can decide: a sooner first token leaves more for the others."""
+    most = n.e2e / (n.tokens - 1)
+    if most <= n.tpot * MS:
+        return (
+            f"Even a first token at once would leave {n.e2e} s / {n.tokens - 1} = {format_seconds(most)}, so the limit "
+            f"of {ms(n.tpot)} never decides."
+        )
+    return (
+        f"The limit of {ms(n.tpot)} does not decide here. A first token at once would leave {n.e2e} s / {n.tokens - 1} "
+        f"= {format_seconds(most)}, so with a sooner one it can."
+    )
+
+
 left_over = Problem(
     id="latency_and_goodput/left-over",
     title="Which limit decides",
@@ -129,7 +143,7 @@ left_over = Problem(
     hint="What is left of the whole after the first token, for the tokens after it?",
     solution=lambda n: [
         working(latency.tpot_left_by_end_to_end, e2e_s=n.e2e, ttft_s=n.ttft * MS, output_tokens=n.tokens),
-        f"{so(_left(n))[:-1]}; the limit of {ms(n.tpot)} never decides.",
+        f"{so(_left(n))} {_at_once(n)}",
     ],
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from types import SimpleNamespace as Numbers
 
 from calc import latency, queueing
@@ -184,8 +185,9 @@ promise = Problem(
         f"Requests in flight if all of them take the whole time: {significant(n.rate * n.e2e)}. With so many beside "
         "it a token must still come at that pace.",
         f"With {LATE} late ones a run must have {_proof(n):,} requests to show {n.share}% with 95% confidence, were "
-        f"they independent: {format_seconds(float(f'{_proof(n) / n.rate:.2g}'))} of traffic. They are not, so repeat "
-        "it on other days.",
+        f"they independent. That is the smallest n for which {LATE} or fewer late ones have a chance of at most 5% if "
+        f"{100 - n.share}% are late. At {n.rate} a second it is {format_seconds(ceil(_proof(n) / n.rate))} of traffic, "
+        "rounded up. They are not independent, so repeat it on other days.",
         f"Decision, on this number: at most {LATE} of {_proof(n):,} requests miss, in each repeat, in an open loop at "
         f"{n.rate} a second and at {significant(BURST * n.rate)}, a burst of {BURST:g} times, assumed. Then sign; "
         "with more, refuse, and promise the rate at which it holds.",
