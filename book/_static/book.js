@@ -9,11 +9,25 @@ const tell = () => button.setAttribute("aria-pressed", isDark());
 button.hidden = false;
 tell();
 system.addEventListener("change", tell);
+for (const event of ["storage", "pageshow"]) addEventListener(event, tell); // after first.js has read the choice again
 button.addEventListener("click", () => {
   root.dataset.mode = isDark() ? "light" : "dark";
   tell();
   try { localStorage.setItem("mode", root.dataset.mode); } catch { /* not kept */ }
 });
+
+// Once the reader moves, what was not laid out yet is, part by part in the browser's idle moments: then every height is
+// right, and who comes back finds the place again.
+addEventListener("scroll", () => {
+  const idle = window.requestIdleCallback ?? ((next) => setTimeout(next, 50));
+  const sections = document.querySelectorAll("section section").values();
+  idle(function layOut() {
+    const { value: section, done } = sections.next();
+    if (done) { root.dataset.whole = ""; return; } // as first.js sets it where there is no time for that
+    section.style.contentVisibility = "visible";
+    idle(layOut);
+  });
+}, { once: true });
 
 // On a phone the contents lie over the page: they go when they have led somewhere, and when the focus goes on.
 const contents = document.getElementById("contents");

@@ -32,6 +32,7 @@ function bring(panel) {
   function change() {
     clearTimeout(pause);
     news = true;
+    panel.classList.add("waiting"); // the numbers are of other values
     update();
   }
 
@@ -48,6 +49,7 @@ function bring(panel) {
 
   function show(answer) {
     clearTimeout(pause);
+    panel.classList.remove("waiting");
     panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
     for (const field of form.elements) {
       for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", status.id]]) {

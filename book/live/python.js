@@ -14,7 +14,7 @@ export function call(name, ...args) {
 }
 
 // Says that Python starts, if an answer takes long for that: clear it when the answer is there.
-export const patience = (say) => setTimeout(() => awake || say("Starting Python in this page; a few seconds, once."), 300);
+export const patience = (say) => setTimeout(() => awake || say("Starting Python in this page, once: seconds on a fast line, minutes on a slow one."), 300);
 
 // Calls of which only the latest counts: one is under way, and of those that come meanwhile the last one is kept.
 export function latest(show, say) {

@@ -121,7 +121,8 @@ def tpot_left_by_end_to_end(*, e2e_s, ttft_s, output_tokens):
     Returns
     -------
     float
-        Seconds per token; where it is below the limit set on TPOT, that limit never decides anything.
+        Seconds per token. A sooner first token leaves more: a limit on TPOT never decides only where it is above what
+        a first token at once leaves (``ttft_s=0``).
 
     Raises
     ------

@@ -219,7 +219,7 @@ def test_the_outcome_of_a_search_is_said(watched):
     said = page.locator("#search-results [role=status]")
     expect(said).to_have_text("No page has all of these words. Check their spelling, or search for fewer.")
     watched.open("search.html?q=cache")
-    expect(said).to_have_text(re.compile(r"Pages found: \d+\."))
+    expect(said).to_have_text(re.compile(r"Places found: \d+\."))
 
 
 def test_fresh_numbers_are_heard_with_the_box_they_are_for(watched, practice_path):

@@ -202,3 +202,4 @@ def test_every_panel_shows_what_cpython_computes(watched, site):
                 arg=[panel.element_handle(), ",".join(want.get("values", []))],
             )
             assert shown(panel).items() >= want.items(), chosen
+            assert "waiting" not in panel.get_attribute("class")

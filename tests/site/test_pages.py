@@ -85,6 +85,15 @@ def test_the_switch_between_light_and_dark_is_kept(watched, pages):
     assert page.evaluate(background) == light
 
 
+def test_the_mode_is_the_same_in_every_open_page(watched, pages):
+    page = watched.open(pages[0])
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("button", name="Dark mode").click()
+    expect(page.locator("html")).to_have_attribute("data-mode", "dark")
+    expect(page.get_by_role("button", name="Dark mode")).to_have_attribute("aria-pressed", "true")
+
+
 def test_without_javascript_the_pages_are_complete(browser, address, pages, panel_path, practice_path):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -183,6 +192,39 @@ def test_a_link_into_a_page_leads_to_its_heading(watched, panel_path, part):
     watched.open(f"{panel_path}#{part}")
     expect(heading).to_be_in_viewport()
     assert 0 <= heading.bounding_box()["y"] < 200
+
+
+FIRST = "() => [...document.querySelectorAll('article p')].find(p => p.getBoundingClientRect().top >= 0).textContent"
+
+
+def test_a_reader_who_comes_back_finds_the_place_and_can_go_to_the_end(watched, panel_path):
+    page = watched.open(panel_path)
+    for _ in range(12):
+        page.mouse.wheel(0, 900)
+        page.wait_for_timeout(30)
+    page.wait_for_selector("html[data-whole]")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    seen = page.evaluate(FIRST)
+    page.reload()
+    page.wait_for_function(f"(seen) => ({FIRST})() === seen", arg=seen)
+    watched.open(panel_path)
+    page.keyboard.press("End")
+    page.wait_for_function("() => scrollY + innerHeight > document.documentElement.scrollHeight - 2")
+
+
+def test_nothing_moves_when_the_scripts_come(watched, practice_path):
+    watched.page.add_init_script(
+        """window.moved = 0;
+        const add = (seen) => { for (const { value } of seen.getEntries()) moved += value; };
+        new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });"""
+    )
+    for width in (390, 1280):
+        watched.page.set_viewport_size({"width": width, "height": 844})
+        watched.open("404.html")
+        page = watched.open(f"{practice_path}#practice")
+        expect(page.locator(".practice-form").first).to_be_in_viewport()
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert page.evaluate("moved") < 0.01, width
 
 
 def test_on_a_phone_the_contents_open_and_close_by_keyboard(watched, panel_path):
