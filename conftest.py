@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from nbval.plugin import IPyNbCell
 from xdist.scheduler import LoadFileScheduling
@@ -18,6 +20,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, IPyNbCell):
             item.cell.execution_count = item.cell_num
     items.sort(key=lambda item: not item.nodeid.startswith((SITE, ALTERED)))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: those that drive a browser wait for it a third of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 class ByFile(LoadFileScheduling):
