@@ -58,7 +58,7 @@ def lighthouse(address: str) -> dict:
     """One run on an emulated phone with Lighthouse's own slow network and slow processor.
 
     Scrollbars are hidden, as a phone hides them: with them a headless Chromium draws only once a second on many of its
-    loads, of the smallest page too. A heavy page then loses two points to it.
+    loads, of the lightest page too. A heavy page then loses two points to it.
     """
     node = os.environ["PLAYWRIGHT_NODEJS_PATH"]  # the environment's, as tools/browser.py sets it
     chrome = "--chrome-flags=--headless=new --no-sandbox --hide-scrollbars"
