@@ -830,3 +830,21 @@ def test_runs_on_the_standard_library_alone():
     )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "Right: 320 KiB. []"
+
+
+DECIDED = (
+    "cold_start/scale-up",
+    "disaggregation/split-or-not",
+    "engine_selection/service",
+    "first_token_budget/smallest",
+    "latency_and_goodput/promise",
+    "tail_latency/plan",
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("id", DECIDED)
+def test_the_answer_to_a_design_question_decides_and_says_what_would_overturn_it(id, seed):
+    lines = Question(PROBLEMS[id], seed).solution().text
+    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
+    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 from fractions import Fraction
 from itertools import combinations
-
-import pytest
 
 from calc import practice
 
@@ -129,10 +126,3 @@ def test_there_are_easy_hard_and_design_problems():
 
 def test_the_checklist_is_long_enough():
     assert len(practice.problem("tail_latency/plan").checklist()) >= 6
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_answer_to_the_design_question_decides_and_says_what_would_overturn_it(seed):
-    lines = practice.problem("tail_latency/plan", seed).solution().text
-    assert sum("Decision" in line for line in lines) == 1 and sum("overturn" in line for line in lines) >= 1
-    assert any(re.search(r"\d", line) for line in lines if "Decision" in line or "overturn" in line)

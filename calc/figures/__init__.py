@@ -124,4 +124,3 @@ def dots(axes: Axes, x: Sequence[float], y: Sequence[float], size: float, **styl
     path.should_simplify = False  # which would drop them all
     axes.add_patch(PathPatch(path, fill=False, lw=size, capstyle="round", **style))
     axes.autoscale_view()
-

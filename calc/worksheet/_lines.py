@@ -88,6 +88,17 @@ def link_of(step: str) -> str:
     return f"{page}.html#{slug}" if anchor else f"{page}.html"
 
 
+def chapter_name(chapter: str) -> str:
+    """A chapter by the name of its file, as a reader is told of it.
+
+    Examples
+    --------
+    >>> chapter_name("multi_lora")
+    'Multi LoRA'
+    """
+    return chapter.replace("_", " ").capitalize().replace("Kv", "KV").replace("lora", "LoRA")
+
+
 def place_of(step: str) -> str:
     """What a step is called, for a reader who is elsewhere.
 
@@ -96,10 +107,9 @@ def place_of(step: str) -> str:
     >>> place_of("kv_cache#step-2"), place_of("conventions")
     ('KV cache, step 2: One position, all layers', 'Conventions')
     """
-    chapter, _, anchor = step.replace("_", " ").partition("#")
+    chapter, _, anchor = step.partition("#")
     title = STEPS[step][1]
-    name = chapter.capitalize().replace("Kv", "KV").replace("lora", "LoRA")
-    return f"{name}, {anchor.replace('-', ' ')}: {title}" if anchor else title
+    return f"{chapter_name(chapter)}, {anchor.replace('-', ' ')}: {title}" if anchor else title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

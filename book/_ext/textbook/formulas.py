@@ -19,6 +19,7 @@ import calc
 from calc.symbols import SYMBOLS
 from calc.units import CalcError
 from calc.working import symbolic, symbols_of
+from calc.worksheet._lines import chapter_name
 from textbook.ledger import part, titled
 from textbook.notebooks import cells
 
@@ -153,9 +154,8 @@ class FormulasDirective(SphinxDirective):
         return box
 
     def label(self, page: str, heading: str) -> str:
-        chapter = page.rpartition("/")[2].replace("_", " ").capitalize().replace("Kv", "KV").replace("lora", "LoRA")
         step = heading.partition(" · ")[0]
-        return f"{chapter}, {step[0].lower()}{step[1:]}"
+        return f"{chapter_name(page.rpartition('/')[2])}, {step[0].lower()}{step[1:]}"
 
 
 def setup(app: Sphinx) -> None:
