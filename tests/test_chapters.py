@@ -95,7 +95,7 @@ def test_a_magic_is_refused_by_name(chapter):
     ],
 )
 def test_slips_are_found(text):
-    assert chapters.slips(chapters.Run("part/one", [{"text/markdown": text}]))
+    assert chapters.slips(chapters.Run("part/one", outputs=[{"text/markdown": text}]))
 
 
 @pytest.mark.parametrize(
@@ -109,4 +109,4 @@ def test_slips_are_found(text):
     ],
 )
 def test_what_is_right_is_let_through(text):
-    assert chapters.slips(chapters.Run("part/one", [{"text/markdown": text}])) == []
+    assert chapters.slips(chapters.Run("part/one", outputs=[{"text/markdown": text}])) == []

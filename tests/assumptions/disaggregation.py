@@ -164,7 +164,7 @@ def counted_by_hand(run: Run) -> None:
     made = disaggregation.qualified_per_gpu_hour(
         arrival_rate=one.arrival_rate, qualified_share=one.split.share(one.limits), gpus=n["gpus"], hour_s=3600
     )
-    assert f"{round(made):,}" in run.prose
+    assert not run.drawn or f"{round(made):,}" in run.prose  # on a bar
 
 
 ALTERED = Altered(

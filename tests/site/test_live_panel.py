@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from built import arrive
 from panels import declared, grid, line_as_read
 from playwright.sync_api import expect
 
@@ -177,7 +178,7 @@ def test_a_start_that_failed_is_told_and_tried_again(browser, address, panel_pat
     context = browser.new_context()
     page = context.new_page()
     page.route("**/*.wasm", lambda route: route.abort())
-    page.goto(f"{address}/{panel_path}")
+    arrive(page, f"{address}/{panel_path}")
     panel = page.locator(".panel").first
     panel.locator("select").first.focus()
     expect(panel.locator(".panel-status")).to_contain_text("Python could not start")

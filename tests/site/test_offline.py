@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from built import parsed, weight
+from built import arrive, parsed, weight
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from serve import bind
 
@@ -84,7 +84,7 @@ def visit(context: BrowserContext, host: Host, path: str = START) -> Page:
     """A page on which the reader stays until the book is kept."""
     page = context.new_page()
     page.clock.install()
-    page.goto(f"{host.address}/{path}", wait_until="load")
+    arrive(page, f"{host.address}/{path}")
     page.clock.fast_forward(20_000)
     page.evaluate("navigator.serviceWorker.ready")
     page.wait_for_function("() => navigator.serviceWorker.controller")
@@ -105,7 +105,7 @@ def kept(browser: Browser, site: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def test_a_chapter_never_opened_is_whole_offline(kept):
     page, address = kept
-    page.goto(f"{address}/{SERVICE}", wait_until="load")
+    arrive(page, f"{address}/{SERVICE}")
     expect(page.get_by_role("heading", level=1)).to_contain_text("goodput")
     assert page.evaluate("[...document.styleSheets].every(sheet => sheet.cssRules.length)")
     assert page.evaluate("document.fonts.check('1rem \"Source Serif 4\"')")
@@ -132,7 +132,7 @@ def test_the_start_page_says_what_a_visit_fetches_in_all(site):
 
 def test_a_panel_computes_offline(kept):
     page, address = kept
-    page.goto(f"{address}/{NEXT}")
+    arrive(page, f"{address}/{NEXT}")
     panel = page.locator(".panel").first
     panel.locator("input[type=number], select").first.focus()
     expect(panel.locator(".panel-status")).to_have_text("Computed in this page for the values shown.")
@@ -147,7 +147,7 @@ def test_search_works_offline(kept):
 
 def test_a_notebook_can_be_saved_offline(kept):
     page, address = kept
-    page.goto(f"{address}/{NEXT}")
+    arrive(page, f"{address}/{NEXT}")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download this chapter").click()
     assert json.loads(download.value.path().read_text("utf-8"))["nbformat"] == 4
@@ -211,7 +211,7 @@ def test_a_device_that_saves_data_fetches_nothing_ahead(context, host, saves):
     )
     page = context.new_page()
     page.clock.install()
-    page.goto(f"{host.address}/{START}", wait_until="load")
+    arrive(page, f"{host.address}/{START}")
     page.clock.fast_forward(20_000)
     if not saves:
         page.evaluate("navigator.serviceWorker.ready")

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from built import parsed
+from built import arrive, parsed
 from PIL import Image
 from playwright.sync_api import expect
 
@@ -117,7 +117,7 @@ def test_no_text_runs_off_a_card():
 def test_a_report_takes_the_number_and_the_step_from_what_is_selected(browser, address):
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"], service_workers="block")
     page = context.new_page()
-    page.goto(f"{address}/{CHAPTER}")
+    arrive(page, f"{address}/{CHAPTER}")
     formula = page.locator("section[id^=step-2] .katex").last
     formula.evaluate("node => getSelection().selectAllChildren(node)")
     page.get_by_text("Report a number").press("Enter")
