@@ -108,7 +108,7 @@ def test_a_chapter_never_opened_is_whole_offline(kept):
     arrive(page, f"{address}/{SERVICE}")
     expect(page.get_by_role("heading", level=1)).to_contain_text("goodput")
     assert page.evaluate("[...document.styleSheets].every(sheet => sheet.cssRules.length)")
-    assert page.evaluate("document.fonts.check('1rem \"Source Serif 4\"')")
+    assert page.evaluate("document.fonts.check('1rem \"Book Serif\"')")
     for picture in page.locator("article img").all():
         picture.scroll_into_view_if_needed()
         expect(picture).to_have_js_property("complete", True)

