@@ -92,13 +92,16 @@ def render(path: str, arguments: str, labels: str = "{}") -> str:
     if not isinstance(inputs, dict):
         raise CalcError(f"{path}: the arguments are {type(inputs).__name__}, wanted a JSON object")
     try:
-        inspect.signature(function).bind(**inputs)
+        declared = inspect.signature(function)
+        declared.bind(**inputs)
     except TypeError as error:
         raise CalcError(f"{path}: {error}") from error
     try:
         for name, value in inputs.items():
             if not isinstance(value, (str, int, float, bool)):
                 raise CalcError(f"{name} is empty: choose or write a value")
+            if isinstance(value, str) and declared.parameters[name].annotation in ("int", "float"):
+                raise CalcError(f"{name} is {value!r}, wanted a number")
             if not isinstance(value, (str, bool)):
                 plain(function.__name__, name, value, "")
         return json.dumps({"ok": True} | asdict(function(**inputs)))

@@ -88,6 +88,14 @@ def load(chapter: str) -> dict[str, Any]:
     return json.loads((BOOK / f"{chapter}.ipynb").read_text(encoding="utf-8"))
 
 
+def stored(chapter: str) -> Run:
+    """What the notebook says as it stands: its outputs, which nbval holds against a run."""
+    code = (cell for cell in load(chapter)["cells"] if cell["cell_type"] == "code")
+    outputs = [output for cell in code for output in cell["outputs"]]
+    said = [output.get("data") or {"text/plain": output["text"]} for output in outputs]
+    return Run(chapter, outputs=[{kind: "".join(text) for kind, text in one.items()} for one in said])
+
+
 @functools.cache
 def cells(chapter: str) -> tuple[Cell, ...]:
     """Compile a chapter's code cells once."""

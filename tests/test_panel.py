@@ -39,7 +39,7 @@ def test_defaults_give_the_chapter_numbers():
         ({"model": "gpt-2-xxl"}, "gpt-2-xxl"),
         ({"generated": 2000}, "raise output or lower generated"),
         ({"prompt": -1}, "prompt is -1"),
-        ({"prompt": "many"}, "prompt is 'many'"),
+        ({"prompt": "no number"}, "prompt is 'no number', wanted a number"),
         ({"ranks": 3}, "can't run on 3 ranks"),
         ({"ranks": 2.5}, "whole number"),
         ({"element": "fp7"}, "unknown cache element"),

@@ -261,7 +261,7 @@ function finish() {
 
 function stepLink(step, whole) {
   const { href, chapter, heading } = address(step);
-  return make("a", { href }, `${chapter}, ${whole ? heading : heading.split(" · ")[0]}`);
+  return make("a", { href }, `${chapter}, ${whole ? heading.replace(" · ", "\u00a0· ") : heading.split(" · ")[0]}`);
 }
 
 // A wide table as textbook/body.py marks it: a phone shows it in blocks.

@@ -9,6 +9,10 @@ export const make = (tag, attributes, ...children) => {
 export const marked = (kind, text) =>
   make("span", { className: `kind kind-${kind}` }, make("span", { className: "unseen" }, `${kind} `), text);
 
+// What a field for a number holds: one, nothing, or what is none, such as "1e".
+export const numberOf = (field) =>
+  field.validity.badInput ? "no number" : field.value === "" ? null : Number(field.value);
+
 // A line of working set as textbook/pages.py sets it: symbols in italics, "B_pos" as B with a subscript, units upright.
 const FORMULA = /(?:^|(?<=: ))\p{L}[\p{L}\p{N}_]* [=≈] /u;
 const SUBSCRIPTED = /(?<![\p{L}\p{N}_])(\p{L})_([A-Za-z0-9]+)(?![\p{L}\p{N}_])/u;

@@ -1,5 +1,5 @@
 // Brings the panels of a page to life. The numbers come from the same Python function that wrote the page.
-import { formula, make, marked } from "./elements.js";
+import { formula, make, marked, numberOf } from "./elements.js";
 import { latest, STILL, unhurried } from "./python.js";
 
 for (const panel of document.querySelectorAll("[data-panel]")) bring(panel);
@@ -41,7 +41,7 @@ function bring(panel) {
     for (const field of form.elements) {
       if (!field.name) continue;
       if (field.type === "checkbox") values[field.name] = field.checked;
-      else if (field.type === "number" || "number" in field.dataset) values[field.name] = field.value === "" ? null : Number(field.value);
+      else if (field.type === "number" || "number" in field.dataset) values[field.name] = numberOf(field);
       else values[field.name] = field.value;
     }
     return JSON.stringify(values);

@@ -1,5 +1,5 @@
 // Brings the sizing worksheet to life. The numbers come from the same Python functions that wrote the page.
-import { formula, make, marked } from "./elements.js";
+import { formula, make, marked, numberOf } from "./elements.js";
 import { call, latest, STILL, unhurried, wake } from "./python.js";
 import { share } from "./share.js";
 
@@ -61,7 +61,7 @@ function valueOf(field) {
   if (field.type === "checkbox") return field.checked;
   if (field.localName === "textarea") return aside.get(field) ?? field.value;
   if (field.type !== "number") return field.value;
-  return field.validity.badInput ? "no number" : field.value === "" ? null : Number(field.value);
+  return numberOf(field);
 }
 
 function values() {

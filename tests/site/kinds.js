@@ -1,5 +1,5 @@
 // Leaves one text of every kind on the page. What has size, weight, color and all that is drawn behind it in common has
-// its contrast in common, and axe needs seconds for each of a chapter's thousands of texts.
+// its contrast in common, on other pages too, and axe needs seconds for each of a chapter's thousands of texts.
 (() => {
   const FIELDS = 'input, select, textarea, button, label'; // axe passes over a disabled one: none stands for another
   const kept = new Set(document.querySelectorAll(FIELDS));
@@ -13,11 +13,12 @@
       const clear = drawn.join() === 'rgba(0, 0, 0, 0),none,1,none,none';
       behind.set(element, behind.get(element.parentElement) + (clear ? '' : `/${drawn}`));
       const text = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
-      if (!text || !element.checkVisibility({ visibilityProperty: true })) continue;
+      if (!(text || element.matches(FIELDS)) || !element.checkVisibility({ visibilityProperty: true })) continue;
       if (element.closest('math')) continue; // there for those who listen, and not drawn
       const kind = [
         element.tagName, style.color, style.fontSize, style.fontWeight, style.textDecorationLine, style.textShadow,
         getComputedStyle(element.parentElement).color, behind.get(element),
+        (element.control ?? element).matches(':disabled'),
       ].join();
       if (!found.has(kind)) found.set(kind, element);
     }

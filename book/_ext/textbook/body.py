@@ -74,6 +74,7 @@ def finish(app: Sphinx, body: str) -> str:
     body = re.sub(
         r'(?<=<a class="headerlink")(?=[^>]* title="Link to this heading")', ' tabindex="-1" aria-hidden="true"', body
     )
+    body = re.sub(r"(?<=[)>]) -- ", " – ", body)  # after an argument's type
     body = KIND.sub(r"\1 ", body)
     body = CITATION.sub(r"\1\3\2\4]</a></span>", body)
     body = tables(body)
