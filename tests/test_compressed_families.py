@@ -458,7 +458,7 @@ def broken(draw):
     return config
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(broken())
 def test_a_broken_file_is_refused_or_counted_right(config):
     try:

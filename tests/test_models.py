@@ -614,7 +614,7 @@ def mutated(draw):
     return config
 
 
-@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mutated(), st.booleans())
 def test_mutated_configuration_is_refused_or_counted_right(config, as_text):
     try:

@@ -14,7 +14,7 @@ from panels import declared, grid
 
 from calc.panel import render
 
-SIZE = 40  # of each panel
+SIZE = 25  # of each panel
 
 
 @pytest.fixture(scope="module")

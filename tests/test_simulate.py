@@ -79,7 +79,7 @@ def answer(function, *arguments):
 # --- the quick way equals the slow one ---
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(workloads(), STEP_TIMES)
 def test_leaping_equals_stepping_to_the_last_tick(workload, step_time):
     requests, config = workload

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil, exp, floor, fsum
+from math import ceil, exp, floor, fsum, ldexp
 from operator import mul
 
 from calc.queueing._checks import stable
@@ -20,6 +20,7 @@ from calc.units import CalcError, format_percent, format_seconds, plain, signifi
 MOST_CELLS = 20_000
 ROUNDINGS = ("mean", "up", "down")
 NEXT_TO_NOTHING = 1e-12  # of a probability: what rounding of floats may leave
+BITS, PLACE = 72, 20  # a mass to 2^-72; a place's bytes hold a sum of products of two of them, for all sum to 1
 NEGLIGIBLE = 1e-9  # beyond a grid: a sum need not end where so little is unknown
 
 
@@ -346,14 +347,17 @@ def _convolved(a: Distribution, b: Distribution) -> Distribution:
             length = min(length, len(one.masses))
     if length > MOST_CELLS:
         raise CalcError(f"a sum of {length:,} steps, more than {MOST_CELLS:,}: lengthen the step")
-    few, many = sorted((a.masses, b.masses), key=lambda masses: len(masses) - masses.count(0.0))
-    masses = [0.0] * length
-    for place, mass in enumerate(few[:length]):
-        if mass:
-            reach = min(len(many), length - place)
-            part = masses[place : place + reach]
-            masses[place : place + reach] = [sum_ + mass * other for sum_, other in zip(part, many, strict=False)]
+    # the masses as places of two whole numbers, whose product Python finds many times faster than a loop over pairs
+    product = _as_places(a.masses[:length]) * _as_places(b.masses[:length])
+    places = product.to_bytes((len(a.masses) + len(b.masses)) * PLACE, "little")
+    masses = [
+        ldexp(int.from_bytes(places[at : at + PLACE], "little"), -2 * BITS) for at in range(0, length * PLACE, PLACE)
+    ]
     return Distribution(a.step_s, tuple(masses), _rest(masses) if a.beyond or b.beyond else 0.0)
+
+
+def _as_places(masses: Sequence[float]) -> int:
+    return int.from_bytes(b"".join(round(ldexp(mass, BITS)).to_bytes(PLACE, "little") for mass in masses), "little")
 
 
 def _padded(masses: Sequence[float], length: int) -> list[float]:

@@ -195,7 +195,8 @@ def every_kind(site):
     for page_path, path, inputs in declared(site):
         panel = parsed(site / page_path, class_="panel").select_one(f'[data-panel="{path}"]')
         answers = [json.loads(render(path, json.dumps(chosen))) for chosen in grid(inputs, SIZE, seed=1)]
-        kinds = {(field.name, *sorted(field.attrs.keys() - {"checked", "selected"})) for field in panel.select("[name], [data-for]")}
+        fields = panel.select("[name], [data-for]")
+        kinds = {(field.name, *sorted(field.attrs.keys() - {"checked", "selected"})) for field in fields}
         kinds |= {row["kind"] for answer in answers for row in answer.get("rows", ())}
         kinds |= {answer["ok"] for answer in answers}
         if kinds - seen:
