@@ -150,7 +150,7 @@ def test_without_javascript_one_interview_is_there_in_full(browser, address):
     page.locator(".practice-solution summary").first.click()
     assert page.locator(".practice-solution li").first.is_visible()
     assert page.get_by_role("button", name="Start").is_disabled()
-    assert "need JavaScript" in page.locator("[data-drill] noscript").inner_text()
+    assert "need JavaScript" in status(page).inner_text()
     context.close()
 
 
