@@ -203,3 +203,9 @@ def test_panel_refuses_what_is_no_percentage():
     for name, value in {"warm_percent": 120, "hit_percent": -5}.items():
         with pytest.raises(CalcError, match=f"{name} is {value}, wanted 0 to 100"):
             q.first_token_panel(**PANEL | {name: value})
+
+
+@pytest.mark.parametrize("replicas", [0, 0.5])
+def test_the_panel_refuses_a_share_of_a_replica(replicas):
+    with pytest.raises(CalcError, match="replicas is .*, wanted a whole number above 0"):
+        q.first_token_panel(**PANEL | {"replicas": replicas})

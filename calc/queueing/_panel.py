@@ -11,7 +11,7 @@ from calc.queueing._compose import Composed, compose, fewest_replicas, prefill_t
 from calc.queueing._formulas import mg1_wait
 from calc.queueing._service import Service, mixture, recorded
 from calc.sources import load_json
-from calc.units import CalcError, counted, format_count, format_percent, format_seconds, significant
+from calc.units import CalcError, counted, format_count, format_percent, format_seconds, plain, significant
 from calc.working import working
 
 TARGET = 95  # percent of requests that must meet the limit
@@ -69,7 +69,7 @@ def first_token_panel(
     share = warm_percent / 100
     service = mixture([(1 - share, recorded(cold)), (share, recorded(warm))])
     parts = {"cold_s": cold, "warm_s": warm, "warm_share": share, "fixed_s": 0.0, "jitter_s": 0.0, "limit_s": limit_s}
-    each = arrival_rate / replicas
+    each = arrival_rate / plain("first_token_panel", "replicas", replicas, "count>0")
     needed = fewest_replicas(arrival_rate=arrival_rate, target_share=TARGET / 100, **parts)
     rows = [
         Row("Mean prefill, cold", format_seconds(recorded(cold).mean_s)),
