@@ -23,14 +23,14 @@ def signs(font: TTFont) -> set[str]:
 @pytest.fixture(scope="module")
 def shown(site):
     """What is kept of a font → what is shown in it, on a page or by the library and the scripts that fill it in."""
-    pages = [path for path in site.rglob("*.html")]
-    plain = {sign for path in pages for sign in unescape(re.sub(r"<[^>]*>", "", path.read_text("utf-8")))}
+    pages = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
+    plain = {sign for html in pages.values() for sign in unescape(re.sub(r"<[^>]*>", "", html))}
     live = [*ROOT.glob("calc/**/*.py"), *ROOT.glob("book/live/*.js"), *ROOT.glob("book/_static/*.js")]
     plain |= {sign for path in live for sign in path.read_text("utf-8")}
     formulas = {
         sign
-        for path in pages
-        if 'class="katex' in path.read_text("utf-8")
+        for path, html in pages.items()
+        if 'class="katex' in html
         for formula in parsed(path, class_="katex-html").select(".katex-html")
         for sign in formula.text
     }
