@@ -193,7 +193,7 @@ def test_the_contents_of_a_phone_close_when_they_led_on_or_are_left(watched, pan
     button.press("Enter")
     contents.locator("a[href^='#']").last.press("Enter")
     expect(contents).to_be_hidden()
-    assert "#" in page.url
+    expect(page).to_have_url(re.compile("#"))
     button.press("Enter")
     contents.locator("a").last.focus()
     page.keyboard.press("Tab")

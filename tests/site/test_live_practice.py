@@ -84,7 +84,7 @@ def test_markup_in_an_answer_stays_text(first):
 
 def test_fresh_numbers_change_the_question_its_solution_and_its_check(first):
     identity, right, _ = answers(first)
-    asked = first.locator(".practice-ask").inner_text()
+    asked = first.locator(".practice-ask").text_content()
     first.get_by_role("button", name="Fresh numbers").press("Enter")
     fresh = problem(identity, 1)
     expect(first.locator(".practice-ask")).to_have_text(fresh.text)

@@ -106,13 +106,13 @@ def test_without_javascript_the_pages_are_complete(browser, address, pages, pane
     panel.scroll_into_view_if_needed()  # what is far from the window is not laid out
     assert panel.locator("select, input").first.is_disabled()
     assert panel.locator("dd").count() == panel.locator("dt").count() > 0
-    assert panel.locator(".panel-working p").first.inner_text()
-    assert "for the values shown" in panel.locator(".panel-status").inner_text()
+    expect(panel.locator(".panel-working p").first).to_be_visible()
+    expect(panel.locator(".panel-status")).to_contain_text("for the values shown")
     page.goto(f"{address}/{practice_path}")
     problem = page.locator(".practice").first
     problem.locator("summary").last.click()
-    assert problem.locator(".practice-solution li").first.is_visible()
-    assert page.locator("nav.contents a").first.is_visible()
+    expect(problem.locator(".practice-solution li").first).to_be_visible()
+    expect(page.locator("nav.contents a").first).to_be_visible()
     context.close()
 
 
@@ -120,7 +120,7 @@ def test_search_finds_a_word_and_leads_to_its_page(watched):
     page = watched.open("search.html?q=cache")
     page.locator("#search-results li a").first.wait_for()
     page.locator("#search-results li a").first.click()
-    assert "cache" in page.locator("main").inner_text().lower()
+    expect(page.locator("main")).to_contain_text("cache", ignore_case=True)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,9 @@ def test_the_keyboard_can_skip_to_the_text(watched, panel_path):
     page.keyboard.press("Tab")
     expect(page.locator(":focus")).to_have_text("Skip to the text")
     page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#"))
     page.keyboard.press("Tab")
-    assert page.locator("main :focus").count() == 1
+    expect(page.locator("main :focus")).to_have_count(1)
 
 
 @pytest.mark.parametrize("part", ["change-the-assumptions", "if-the-interviewer-pushes"])
