@@ -150,7 +150,7 @@ def test_without_javascript_one_interview_is_there_in_full(browser, address):
     page.locator(".practice-solution summary").first.click()
     expect(page.locator(".practice-solution li").first).to_be_visible()
     assert page.get_by_role("button", name="Start").is_disabled()
-    expect(status(page)).to_contain_text("need JavaScript")
+    expect(status(page)).to_contain_text("need JavaScript", use_inner_text=True)
     context.close()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import json
 import re
 import shlex
 import sys
 import zipfile
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -291,3 +293,28 @@ def test_every_erratum_names_a_test_that_exists(site):
     assert len(shown) == len(entries)
     assert [row.find("td", {"data-label": "Off by"}).text for row in shown] == [entry["off"] for entry in entries]
     assert errata.times(150.0, 100.0) == "1.5×" and "1×" not in {entry["off"] for entry in entries}
+
+
+def test_fields_that_share_a_line_of_a_docstring_share_one_on_the_page(site):
+    page = parsed(site / "book" / "reference" / "api" / "queueing.html")
+    interval = page.find(id="calc.queueing.Interval").parent
+    assert [" ".join(li.text.split()) for li in interval.dl.select("li")] == [
+        "mean, low, high (float) – In the unit of the values.",
+        "confidence (float)",
+    ]
+
+
+def test_every_attribute_that_a_docstring_names_is_on_its_page(site):
+    checked = 0
+    for path in sorted((site / "book" / "reference" / "api").glob("[!i]*.html")):
+        html = path.read_text("utf-8")
+        for name, found in inspect.getmembers(import_module(f"calc.{path.stem}"), inspect.isclass):
+            written = (inspect.getdoc(found) or "").partition("Attributes\n----------\n")[2].partition("\n\n")[0]
+            entry = html.partition(f'id="calc.{path.stem}.{name}"')[2].partition('<dt class="sig')[0]
+            if not (written and entry):
+                continue
+            heads = [line.partition(" : ")[0] for line in written.splitlines() if not line.startswith(" ")]
+            names = {head for line in heads for head in line.split(", ")}
+            assert names <= set(re.findall(r"<strong>(\w+)</strong>", entry)), name
+            checked += 1
+    assert checked > 50
