@@ -7,7 +7,7 @@ log. `_page` is the page's form and what its worker answers.
 """
 
 from calc.worksheet._choices import arithmetic_types, cache_types, weight_types
-from calc.worksheet._lines import STEPS, Line, Section, Warned, link_of
+from calc.worksheet._lines import STEPS, Line, Section, Warned, chapter_name, link_of
 from calc.worksheet._log import MEANINGS, LogLine, LogReport, explain_log
 from calc.worksheet._page import GROUPS, Field, export_json, form, log_json, worksheet_json
 from calc.worksheet._report import Report
@@ -26,6 +26,7 @@ __all__ = [
     "Warned",
     "arithmetic_types",
     "cache_types",
+    "chapter_name",
     "explain_log",
     "export_json",
     "form",

@@ -91,6 +91,15 @@ def link_of(step: str) -> str:
 def chapter_name(chapter: str) -> str:
     """A chapter by the name of its file, as a reader is told of it.
 
+    Parameters
+    ----------
+    chapter : str
+        "multi_lora".
+
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> chapter_name("multi_lora")

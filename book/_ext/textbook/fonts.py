@@ -1,6 +1,6 @@
 """The book's fonts, cut to the signs that it shows: a page waits for 50 KB less.
 
-A sign that a cut font lacks, which only a reader can have typed, comes from the reader's own fonts.
+A sign that a reader typed, or that the whole font lacks, comes from the reader's own fonts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ SANS = "node_modules/@fontsource/source-sans-3/files/source-sans-3-latin-"
 KATEX = "node_modules/katex/dist/fonts/KaTeX_"
 
 KEYS = "".join(map(chr, range(0x20, 0x7F))) + "\xa0\u200b"  # KaTeX stacks parts with a space without width
-TEXT = KEYS + "\u2009±²³µ¶·¹½Í×éñó÷–—’“”…⁹⁻ⁿ₂−"
-MAIN = KEYS + "µ·×Δ…→−≈≤≥⋅⌈⌉⌊⌋"
+TEXT = KEYS + "\u2009±²³µ¶·¹½Í×éñó÷–—’“”…−"
+MAIN = KEYS + "·×Δ…→−≈≤≥⋅⌈⌉⌊⌋"
 ITALIC = KEYS + "Δαβγδεηθλρστ"
 
 # file in the site's _static ← the whole font, and what is kept of it

@@ -19,7 +19,7 @@ import calc
 from calc.symbols import SYMBOLS
 from calc.units import CalcError
 from calc.working import symbolic, symbols_of
-from calc.worksheet._lines import chapter_name
+from calc.worksheet import chapter_name
 from textbook.ledger import part, titled
 from textbook.notebooks import cells
 
