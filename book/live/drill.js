@@ -27,6 +27,7 @@ const parts = boxes.map((box) => box.value);
 let run; // the interview under way: its choices, questions, records of what was done, and the number of the current one
 let tick = () => {}; // of its clock
 let busy = false;
+let wanted = 0; // counts the interviews asked for: the last one is given, unless the choices came back meanwhile
 
 // --- the choices, in the form and in a link ------------------------------------------------------------------------
 
@@ -60,8 +61,18 @@ function choicesOf(link) {
   };
 }
 
+// The choices of the form; nothing if one is missing, which is said and has the focus.
 function chosen() {
   const some = boxes.filter((box) => box.checked).map((box) => box.value);
+  const { badInput, valueMissing } = fields.seed.validity;
+  if (badInput || valueMissing) {
+    say(`Seed is ${badInput ? "no number" : "empty"}: wanted a whole number.`);
+    return fields.seed.focus();
+  }
+  if (!some.length) {
+    say(`No part is chosen: choose at least one of ${parts.join(", ")}.`);
+    return boxes[0].focus();
+  }
   return { seed: fields.seed.valueAsNumber, n: Number(fields.n.value), parts: some, timer: fields.timer.checked };
 }
 
@@ -89,6 +100,7 @@ const another = () => Math.floor(Math.random() * 1e6);
 
 function setup(text = "Choose, and press Start.") {
   run = undefined;
+  wanted += 1;
   tick = () => {};
   stage.replaceChildren();
   paper.replaceChildren(...printed);
@@ -101,7 +113,9 @@ function setup(text = "Choose, and press Start.") {
 
 // An interview takes the place of the choices, and of the printed problems: it may ask the same ones.
 function cover(covered) {
-  for (const part of [form, past.closest("details"), paper.closest("section")]) part.hidden = covered;
+  const print = paper.closest("section");
+  const listed = document.querySelector(`nav.contents a[href="#${print.id}"]`);
+  for (const part of [form, past.closest("details"), print, listed.closest("li")]) part.hidden = covered;
   if (covered) paper.replaceChildren();
 }
 
@@ -124,13 +138,17 @@ async function once(work) {
   try { await work(); } finally { busy = false; }
 }
 
-const begin = (choices, tell, begun = { at: 0, records: [] }) => once(() =>
-  ask(["interview", choices.seed, choices.n, choices.parts.join("-")], tell, ({ questions }) => {
+function begin(choices, tell, begun = { at: 0, records: [] }) {
+  wanted += 1;
+  const mine = wanted;
+  return ask(["interview", choices.seed, choices.n, choices.parts.join("-")], tell, ({ questions }) => {
+    if (mine !== wanted) return;
     const same = begun.at < questions.length && begun.records.every(({ id }, i) => id === questions[i].id); // the book may have changed
     run = { choices, questions, records: same ? begun.records : [] };
     history.replaceState(null, "", linkOf(choices));
     return go(same ? begun.at : 0, tell);
-  }));
+  });
+}
 
 const go = (at, tell, mine = run) => ask(["ask", mine.questions[at].id, mine.questions[at].seed], tell, (posed) => {
   if (run !== mine) return; // a link was opened meanwhile
@@ -329,12 +347,17 @@ form.querySelector("fieldset").disabled = false;
 fields.seed.value = another();
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!fields.seed.validity.valueMissing) return begin(chosen(), say);
-  say("Seed is empty: wanted a whole number.");
-  fields.seed.focus();
+  const choices = chosen();
+  if (choices) begin(choices, say);
 });
 fields.resume.addEventListener("click", () => { const { running } = kept(); if (running) begin(choicesOf(running.link), say, running); });
-fields.copy.addEventListener("click", () => share(linkOf(chosen()), say));
+fields.copy.addEventListener("click", () => {
+  const choices = chosen();
+  if (!choices) return;
+  const link = linkOf(choices);
+  try { choicesOf(link); } catch (error) { return say(`There is no link to this interview: ${error.message}.`); }
+  share(link, say);
+});
 past.querySelector("button").addEventListener("click", () => { keep({ past: [], running: null }); setup("Forgotten. Choose, and press Start."); });
 setInterval(() => tick(), 1000);
 addEventListener("pagehide", () => { if (run) { tick(); keepRun(); } });

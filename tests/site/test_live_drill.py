@@ -427,8 +427,57 @@ def test_what_this_page_did_not_write_is_taken_for_nothing(watched, kept):
     assert page.locator("[data-past] li").count() == 0
 
 
-def test_an_empty_seed_leads_back_to_its_field(fresh):
-    fresh.locator("[name=seed]").fill("")
-    fresh.get_by_role("button", name="Start").press("Enter")
-    expect(status(fresh)).to_have_text("Seed is empty: wanted a whole number.")
-    assert fresh.evaluate("document.activeElement.name") == "seed"
+@pytest.mark.parametrize("button", ["Start", "Copy a link"])
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [("", "Seed is empty: wanted a whole number."), ("1e", "Seed is no number: wanted a whole number.")],
+)
+def test_a_seed_that_is_none_leads_back_to_its_field(fresh, button, keys, says):
+    before = fresh.evaluate("location.href")
+    seed = fresh.get_by_label("Seed")
+    seed.fill("")
+    seed.press_sequentially(keys)
+    fresh.get_by_role("button", name=button).press("Enter")
+    expect(status(fresh)).to_have_text(says)
+    expect(seed).to_be_focused()
+    assert fresh.evaluate("location.href") == before
+
+
+def test_no_link_is_given_that_can_not_be_read(fresh):
+    before = fresh.evaluate("location.href")
+    fresh.get_by_label("Seed").fill("-1")
+    fresh.get_by_role("button", name="Copy a link").click()
+    expect(status(fresh)).to_contain_text("no link to this interview: its seed is “-1”, wanted a whole number")
+    for box in fresh.locator("[name=parts]").all():
+        box.uncheck()
+    fresh.get_by_label("Seed").fill("1")
+    fresh.get_by_role("button", name="Copy a link").click()
+    expect(status(fresh)).to_contain_text("No part is chosen: choose at least one of memory, time, service.")
+    expect(fresh.locator("[name=parts]").first).to_be_focused()
+    assert fresh.evaluate("location.href") == before
+
+
+def test_of_two_interviews_asked_for_the_last_is_given(fresh):
+    button = fresh.get_by_role("button", name="Start")
+    fresh.get_by_label("Seed").fill("1")
+    fresh.evaluate(
+        """() => {
+            const { form } = document.querySelector('[data-drill] [type=submit]');
+            form.requestSubmit();
+            form.elements.seed.value = 2026;
+            form.requestSubmit();
+        }"""
+    )
+    expect(button).to_be_hidden()
+    expect(stage(fresh).locator(".practice-ask")).to_have_text(interview(seed=2026)[0].text)
+    expect(fresh).to_have_url(re.compile("seed=2026&"))
+
+
+def test_what_an_interview_covers_is_not_in_the_contents_meanwhile(fresh):
+    listed = fresh.locator("nav.contents a[href='#an-interview-in-print']")
+    expect(listed).to_be_visible()
+    start(fresh)
+    expect(listed).to_be_hidden()
+    stage(fresh).get_by_role("button", name="Stop here").click()
+    stage(fresh).get_by_role("button", name="Back to the choices").click()
+    expect(listed).to_be_visible()
