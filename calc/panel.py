@@ -18,6 +18,9 @@ from calc.sources import KINDS
 from calc.units import CalcError, plain
 
 
+NO_NUMBER = "no number"  # what the page says a field holds while it holds "1e"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of a panel: a label, the number as text, its kind, and whether it is the one to keep."""
@@ -57,6 +60,35 @@ def resolve(path: str) -> Callable:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise CalcError(f"no function {path!r} in the library") from error
+
+
+def between(name: str, value: float, least: float, most: float) -> float:
+    """Check that a panel computes this value of an input, and return it.
+
+    Parameters
+    ----------
+    name : str
+        The input.
+    value, least, most : float
+        What was given, and from where to where it may be.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    CalcError
+        If the value is outside.
+
+    Examples
+    --------
+    >>> between("warm_percent", 40, 0, 100)
+    40
+    """
+    if not least <= value <= most:
+        raise CalcError(f"{name} is {value:,}, wanted {least:,} to {most:,}")
+    return value
 
 
 def render(path: str, arguments: str, labels: str = "{}") -> str:
@@ -101,9 +133,10 @@ def render(path: str, arguments: str, labels: str = "{}") -> str:
             if not isinstance(value, (str, int, float, bool)):
                 raise CalcError(f"{name} is empty: choose or write a value")
             if isinstance(value, str) and declared.parameters[name].annotation in ("int", "float"):
-                raise CalcError(f"{name} is {value!r}, wanted a number")
+                shown = value if value == NO_NUMBER else repr(value)
+                raise CalcError(f"{name} is {shown}, wanted a number")
             if not isinstance(value, (str, bool)):
-                plain(function.__name__, name, value, "")
+                plain(function.__name__, name, abs(value), "")  # how far down it may go is the function's to say
         return json.dumps({"ok": True} | asdict(function(**inputs)))
     except CalcError as error:
         return json.dumps({"ok": False} | _refusal(str(error), inputs, json.loads(labels)))

@@ -14,12 +14,29 @@ from built import parsed
 
 def declared(site: Path) -> Iterator[tuple[str, str, dict[str, list[Any]]]]:
     """Page, function and, for each input, the values to try it at: all choices, all or some slider stops."""
+    for page, panel in panels(site):
+        yield page, panel["data-panel"], {field["name"]: values(panel, field) for field in panel.select("[name]")}
+
+
+def at_rest(site: Path) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """Function, the value at which each of its inputs stands, and the inputs that a number can be typed into."""
+    for _, panel in panels(site):
+        typed = [field["name"] for field in panel.select("input[type=number][name]")]
+        yield panel["data-panel"], {field["name"]: default(field) for field in panel.select("[name]")}, typed
+
+
+def panels(site: Path) -> Iterator[tuple[str, BeautifulSoup]]:
     for path in sorted(site.rglob("*.html")):
-        if "data-panel=" not in path.read_text("utf-8"):
-            continue
-        for panel in parsed(path, class_="panel").select("[data-panel]"):
-            inputs = {field["name"]: values(panel, field) for field in panel.select("[name]")}
-            yield path.relative_to(site).as_posix(), panel["data-panel"], inputs
+        if "data-panel=" in path.read_text("utf-8"):
+            for panel in parsed(path, class_="panel").select("[data-panel]"):
+                yield path.relative_to(site).as_posix(), panel
+
+
+def default(field: Any) -> Any:
+    if field.name == "select":
+        chosen = (field.select_one("[selected]") or field.select_one("option"))["value"]
+        return number(chosen) if "data-number" in field.attrs else chosen
+    return "checked" in field.attrs if field["type"] == "checkbox" else number(field["value"])
 
 
 def values(panel: BeautifulSoup, field: Any) -> list[Any]:

@@ -39,7 +39,7 @@ def test_defaults_give_the_chapter_numbers():
         ({"model": "gpt-2-xxl"}, "gpt-2-xxl"),
         ({"generated": 2000}, "raise output or lower generated"),
         ({"prompt": -1}, "prompt is -1"),
-        ({"prompt": "no number"}, "prompt is 'no number', wanted a number"),
+        ({"prompt": "no number"}, "prompt is no number, wanted a number"),
         ({"ranks": 3}, "can't run on 3 ranks"),
         ({"ranks": 2.5}, "whole number"),
         ({"element": "fp7"}, "unknown cache element"),
@@ -60,7 +60,7 @@ def test_an_impossible_choice_is_a_message(changes, says):
 @pytest.mark.parametrize(
     ("changes", "error", "inputs"),
     [
-        ({"prompt": -1}, "“Prompt” is -1, wanted a number of at least 0", ["prompt"]),
+        ({"prompt": -1}, "“Prompt” is -1, wanted a whole number above 0", ["prompt"]),
         ({"pool_gib": None}, "“Pool, per GPU” is empty: choose or write a value", ["pool_gib"]),
         (
             {"generated": 2000},

@@ -68,7 +68,7 @@ def multi_lora_panel(
         return Panel((Row("One adapter, stored", format_bytes(one.stored_bytes), keep=True),), (), text, _LEFT_OUT)
     popularity = zipf(adapters=adapters, exponent=exponent)
     distinct = expected_distinct(popularity, requests=waiting)
-    running = expected_running(popularity, requests=waiting, slots=slots)
+    running = expected_running(popularity, requests=waiting, slots=min(slots, adapters))
     hits = hit_ratio(popularity, slots=slots)
     link = accelerator(accelerator_slug).link("pcie")
     share = one.on_rank(ranks=ranks) * ELEMENTS[one.element]

@@ -63,6 +63,7 @@ def capacity_panel(
     if weights not in WEIGHTS:
         raise CalcError(f"weights is {weights!r:.40}, wanted one of {', '.join(WEIGHTS)}")
     plain("capacity_panel", "sequences", sequences, "count")
+    plain("capacity_panel", "workspace_gib", workspace_gib, "")
     for name, value in (("prompt", prompt), ("output", output)):
         plain("capacity_panel", name, value, "count>0")
     geometry, chip = load(model), hardware.accelerator(accelerator)

@@ -12,11 +12,11 @@ from calc.disaggregation._race import Comparison, compare
 from calc.hardware import accelerator
 from calc.latency import Objectives
 from calc.models import load
-from calc.panel import Panel, Row
+from calc.panel import Panel, Row, between
 from calc.queueing import Interval, typical_lengths
 from calc.scheduling import Request, length_at
 from calc.sources import load_json
-from calc.units import CalcError, counted, format_count, format_percent, format_seconds, significant
+from calc.units import counted, format_count, format_percent, format_seconds, plain, significant
 from calc.working import working
 from calc.workload import arrivals
 
@@ -28,6 +28,7 @@ GBIT = 1e9 / 8
 ASSUMED = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
 WIRE = 0.8  # of the nominal speed, with large pieces
 CONTROL_S = 0.05
+MOST = 1_000_000  # requests or Gbit a second
 
 
 def disaggregation_panel(
@@ -72,8 +73,12 @@ def disaggregation_panel(
     CalcError
         If the inputs are impossible together.
     """
-    if not 0 <= overlap_percent <= 100:
-        raise CalcError(f"overlap_percent is {overlap_percent}, wanted 0 to 100")
+    between("overlap_percent", overlap_percent, 0, 100)
+    between("arrival_rate", arrival_rate, 0.001, MOST)
+    between("nic_gbit", nic_gbit, 0.001, MOST)
+    plain("disaggregation_panel", "descriptor_us", descriptor_us, "")
+    for name, value in (("first_ms", first_ms), ("pace_ms", pace_ms)):
+        plain("disaggregation_panel", name, value, ">0")
     requests = _drawn()
     one = worker(
         load(model),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calc.hardware import accelerator
 from calc.models import load
-from calc.panel import Panel, Row
+from calc.panel import Panel, Row, between
 from calc.queueing._budget import mixed_seconds
 from calc.queueing._checks import Unstable
 from calc.queueing._compose import Composed, compose, fewest_replicas, prefill_times, typical_lengths
@@ -59,8 +59,11 @@ def first_token_panel(
         If the inputs are impossible together.
     """
     for name, value in (("warm_percent", warm_percent), ("hit_percent", hit_percent)):
-        if not 0 <= value <= 100:
-            raise CalcError(f"{name} is {value}, wanted 0 to 100")
+        between(name, value, 0, 100)
+    between("efficiency_percent", efficiency_percent, 0.1, 100)
+    between("arrival_rate", arrival_rate, 0.001, 1_000_000)
+    between("limit_ms", limit_ms, 1, 1_000_000)
+    plain("first_token_panel", "replicas", replicas, "count>0")
     geometry, chip, limit_s = load(model), accelerator(accelerator_slug), limit_ms / 1000
     prompts = typical_lengths(load_json("length_tables.json")["azure_2023_conversation"]["prompt_tokens"])
     made = {"ranks": ranks, "prompts": prompts, "efficiency": efficiency_percent / 100}
@@ -69,7 +72,7 @@ def first_token_panel(
     share = warm_percent / 100
     service = mixture([(1 - share, recorded(cold)), (share, recorded(warm))])
     parts = {"cold_s": cold, "warm_s": warm, "warm_share": share, "fixed_s": 0.0, "jitter_s": 0.0, "limit_s": limit_s}
-    each = arrival_rate / plain("first_token_panel", "replicas", replicas, "count>0")
+    each = arrival_rate / replicas
     needed = fewest_replicas(arrival_rate=arrival_rate, target_share=TARGET / 100, **parts)
     rows = [
         Row("Mean prefill, cold", format_seconds(recorded(cold).mean_s)),

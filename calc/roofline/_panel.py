@@ -8,7 +8,7 @@ from calc.panel import Panel, Row
 from calc.roofline._floor import StepFloor, decode_crossover, step_floor
 from calc.roofline._machine import floor_seconds
 from calc.roofline._work import spoken, step_work
-from calc.units import counted, format_bytes, format_decimal, format_seconds, significant
+from calc.units import counted, format_bytes, format_decimal, format_seconds, plain, significant
 from calc.working import working
 
 
@@ -47,6 +47,12 @@ def roofline_panel(
     CalcError
         If the inputs are impossible together.
     """
+    for name, value, wanted in (
+        ("sequences", sequences, "count>0"),
+        ("new_tokens", new_tokens, "count>0"),
+        ("cached_tokens", cached_tokens, "count"),
+    ):
+        plain("roofline_panel", name, value, wanted)
     geometry, gpu = load(model), accelerator(chip)
     stored = {"element": weights, "cache_element": cache, "ranks": ranks}
     work = step_work(geometry, sequences={(new_tokens, cached_tokens): sequences}, **stored)

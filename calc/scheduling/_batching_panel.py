@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from math import ceil, log
 
-from calc.panel import Panel, Row
+from calc.panel import Panel, Row, between
 from calc.scheduling._batching import largest_gain, length_at, occupancy, schedule_seconds
 from calc.scheduling._compare import continuous_steps, static_steps
 from calc.sources import load_json
 from calc.units import CalcError, counted, format_count, format_percent, format_seconds, plain, significant
 from calc.working import working
 
+MOST = 100_000  # places or requests
 LENGTHS = ("Azure conversations", "geometric", "all equal", "one long in each batch")
 
 
@@ -50,6 +51,8 @@ def batching_panel(
     """
     for name, value in (("places", places), ("requests", requests), ("mean_output", mean_output), ("prompt", prompt)):
         plain("batching_panel", name, value, "count>0")
+    for name, value in (("places", places), ("requests", requests)):
+        between(name, value, 1, MOST)
     outputs = output_lengths(lengths, mean_output=mean_output, requests=requests, places=places)
     total = sum(outputs)
     static, continuous = static_steps(outputs, places), continuous_steps(outputs, places)

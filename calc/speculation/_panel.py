@@ -8,7 +8,7 @@ from calc.panel import Panel, Row
 from calc.speculation._floor import verification_floor
 from calc.speculation._formulas import expected_tokens, round_cost, round_speedup
 from calc.speculation._search import best_draft_length, break_even_acceptance
-from calc.units import CalcError, counted, format_percent, format_seconds, significant
+from calc.units import CalcError, counted, format_percent, format_seconds, plain, significant
 from calc.working import working
 
 LONGEST = 16  # drafts that the panel tries
@@ -57,7 +57,8 @@ def speculation_panel(
         raise CalcError(f"acceptance_percent is {acceptance_percent}, wanted from 0 to below 100")
     if not 1 <= draft_tokens <= LONGEST:
         raise CalcError(f"draft_tokens is {draft_tokens}, wanted from 1 to {LONGEST}")
-    alpha, share = acceptance_percent / 100, draft_percent / 100
+    share = plain("speculation_panel", "draft_percent", draft_percent, "") / 100
+    alpha = acceptance_percent / 100
 
     def checked(k: int) -> float:
         floor = verification_floor(geometry, chip, batch=batch, cached=cached, draft_tokens=k, ranks=ranks)
