@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from calc.sources import KINDS
 from calc.units import CalcError, plain
 
-
 NO_NUMBER = "no number"  # what the page says a field holds while it holds "1e"
 
 
