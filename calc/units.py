@@ -240,18 +240,19 @@ def _prefixed(value: float, base: int, prefixes: tuple[str, ...], unit: str, dig
     return f"{text} {prefixes[power]}{unit}"
 
 
-def format_seconds(value: float) -> str:
-    """Write a time: "8.2 ms", "1.4 s", "35 µs".
+def format_seconds(value: float, digits: int = 4) -> str:
+    """Write a time with at most `digits` significant digits: "8.2 ms", "1.4 s", "35 µs".
 
     Examples
     --------
-    >>> format_seconds(0.0082), format_seconds(90)
-    ('8.2 ms', '90 s')
+    >>> format_seconds(0.0082), format_seconds(90), format_seconds(0.99996)
+    ('8.2 ms', '90 s', '1 s')
     """
+    rounded = float(f"{value:.{digits}g}")  # or 999.96 ms would be 1,000
     for factor, symbol in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if abs(value) >= factor or value == 0:
-            return f"{significant(value / factor)} {symbol}"
-    return f"{significant(value / 1e-9)} ns"
+        if abs(rounded) >= factor or value == 0:
+            return f"{significant(value / factor, digits)} {symbol}"
+    return f"{significant(value / 1e-9, digits)} ns"
 
 
 def format_percent(share: float, digits: int = 3) -> str:

@@ -102,7 +102,7 @@ def disaggregation_panel(
         Row("Split: inside both limits", format_percent(split.share(limits))),
         Row("Pool: qualified per GPU-hour", _hourly(pool, arrival_rate, limits)),
         Row("Split: qualified per GPU-hour", _hourly(split, arrival_rate, limits)),
-        Row(f"Handoff of {counted(prompt, 'token')}", format_seconds(_digits(way.exposed_s(one, prompt) + CONTROL_S))),
+        Row(f"Handoff of {counted(prompt, 'token')}", format_seconds(way.exposed_s(one, prompt) + CONTROL_S)),
         Row("Split less pool, 95% interval", _difference(found.ahead())),
         Row("Ahead", {"neither": "not told apart"}.get(found.winner, found.winner), keep=True),
     ]
@@ -117,7 +117,7 @@ def disaggregation_panel(
     lines += working(
         qualified_per_gpu_hour,
         arrival_rate=arrival_rate,
-        qualified_share=_digits(best.share(limits)),
+        qualified_share=float(f"{best.share(limits):.4g}"),
         gpus=best.gpus,
         hour_s=HOUR,
     ).text.splitlines()
@@ -138,10 +138,6 @@ def _drawn() -> tuple[Request, ...]:
     ]
     times = arrivals(per_second=1, requests=REQUESTS, seed=SEEDS[1])
     return tuple(Request(i, *pair, at) for i, (pair, at) in enumerate(zip(lengths, times, strict=True)))
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 def _difference(gain: Interval) -> str:

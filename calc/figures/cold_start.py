@@ -35,12 +35,12 @@ def gantt(*, found: Schedule, order: str, limit_s: float | None = None) -> Pictu
         boxes(
             axes, [(timed.start_s, y, timed.seconds, 0.6)], fc=ORANGE if timed.name in found.path else BLUE, ec="none"
         )
-        said = format_seconds(float(f"{timed.seconds:.3g}"))
+        said = format_seconds(timed.seconds, 3)
         x, above = timed.end_s + 0.012 * width, 0.3
         if timed.slack_s > 0:
             boxes(axes, [(timed.end_s, y + 0.16, timed.slack_s, 0.16)], fc=PALE, ec="none")
             end = timed.end_s + timed.slack_s
-            late = f"slack {format_seconds(float(f'{timed.slack_s:.3g}'))}"
+            late = f"slack {format_seconds(timed.slack_s, 3)}"
             axes.text(end + 0.012 * width, y + 0.24, late, va="center", fontsize=7.5)
             above = 0.62
         if limit_s is not None and x - 0.012 * width < limit_s < x + TEXT * len(said) * width:

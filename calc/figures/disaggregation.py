@@ -32,7 +32,7 @@ def handoff_ways(*, ways: Sequence[tuple[str, float, float, float, float]], wire
             boxes(axes, [(start, y + 0.0, 1000 * prompt - start, 0.1)], fc=ORANGE, ec="none")
         boxes(axes, [(1000 * prompt, y + 0.12, 1000 * after, 0.34)], fc=ORANGE, ec="none")
         boxes(axes, [(1000 * (prompt + after), y + 0.12, 1000 * control, 0.34)], fc=GREY, ec="none")
-        total = format_seconds(float(f"{prompt + after + control:.3g}"))
+        total = format_seconds(prompt + after + control, 3)
         axes.text(1000 * (prompt + after + control) + 12 * far, y + 0.29, total, va="center", weight="bold")
         axes.text(0, y + 0.5, name, va="bottom")
     for place, (name, color) in enumerate((("prompt", BLUE), ("transfer", ORANGE), ("control", GREY))):
@@ -40,11 +40,11 @@ def handoff_ways(*, ways: Sequence[tuple[str, float, float, float, float]], wire
     axes.set(xlim=(0, 1180 * far), ylim=(-0.05, len(ways) - 0.15), xlabel="from the start of the prompt, ms")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    told = "; ".join(f"{name}: {format_seconds(float(f'{p + a + c:.3g}'))}" for name, p, a, _, c in ways)
+    told = "; ".join(f"{name}: {format_seconds(p + a + c, 3)}" for name, p, a, _, c in ways)
     return picture(
         figure,
         alt=f"Time until a prompt's cache is on the decode worker. {told}.",
-        caption=f"The bytes alone need {format_seconds(float(f'{wire_s:.3g}'))} on the wire. Derived from the "
+        caption=f"The bytes alone need {format_seconds(wire_s, 3)} on the wire. Derived from the "
         "assumptions.",
     )
 

@@ -174,7 +174,7 @@ def _kept_code(start: startup.StartUp, goal: float) -> str:
 
 
 def _three(seconds: float) -> str:
-    return format_seconds(float(f"{seconds:.3g}"))
+    return format_seconds(seconds, 3)
 
 
 def _checklist(n: Numbers) -> list[str]:

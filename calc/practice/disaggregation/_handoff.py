@@ -155,7 +155,7 @@ hidden = Problem(
     "layer on.",
     solution=lambda n: [
         working(d.exposed_seconds, transfer_s=n.move / 1000, prompt_s=n.prompt / 1000, layers=n.layers),
-        f"{format_seconds(float(f'{_exposed(n):.4g}'))} are left; without overlap it would be "
+        f"{format_seconds(_exposed(n))} are left; without overlap it would be "
         f"{format_seconds(n.move / 1000)}.",
     ],
 )
