@@ -14,7 +14,7 @@
   // Sections that are not laid out have a guessed height. It must not decide where a reader lands who comes back to a
   // place, follows a link within the page, or goes to its end; and one who comes by keyboard sees focus uncut.
   const whole = () => { root.dataset.whole = ""; };
-  if (performance.getEntriesByType("navigation")[0]?.type !== "navigate") whole();
+  if (location.hash || performance.getEntriesByType("navigation")[0]?.type !== "navigate") whole();
   addEventListener("hashchange", whole);
   addEventListener("keydown", ({ key }) => { if (key === "Tab" || key === "End") whole(); });
 

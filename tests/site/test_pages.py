@@ -12,6 +12,7 @@ from bs4 import BeautifulSoup
 from built import parsed, weight
 from playwright.sync_api import expect
 
+from calc.practice import PARTS
 from calc.sources import KINDS
 
 BUDGET = 250_000  # bytes a chapter may weigh before the reader touches anything
@@ -42,6 +43,25 @@ def test_no_page_has_a_violation_in_either_mode_or_asks_another_site(watched, pa
             found[path, mode] = violations(page, "colors")
             known[mode] |= here[mode]
     assert {which: rules for which, rules in found.items() if rules} == {}
+
+
+def test_a_part_s_guessed_height_is_its_true_one_or_a_little_more(watched, pages):
+    """Less, and a part that is not laid out yet would lie over the next one's buttons."""
+    watched.page.set_viewport_size({"width": 390, "height": 844})
+    for path in pages:
+        if Path(path).parent.name not in PARTS:
+            continue
+        parts = watched.open(path).evaluate(
+            """() => {
+                const parts = [...document.querySelectorAll('article section section[id]')].filter(
+                    part => getComputedStyle(part).contentVisibility === 'auto');
+                const guesses = parts.map(part => getComputedStyle(part).containIntrinsicHeight.match(/[0-9.]+/)[0]);
+                document.documentElement.dataset.whole = '';
+                return parts.map((part, i) => [part.id, guesses[i] / part.getBoundingClientRect().height]);
+            }"""
+        )
+        assert len(parts) > 8
+        assert {name: ratio for name, ratio in parts if not 1 <= ratio < 2.2} == {}, path
 
 
 def test_on_a_phone_every_page_fits_and_what_scrolls_is_reached_by_keyboard(watched, pages):

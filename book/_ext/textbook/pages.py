@@ -30,6 +30,7 @@ from sphinxcontrib import katex
 from calc.symbols import SYMBOLS
 from textbook import cards, fonts, terms
 from textbook.body import TAG, finish
+from textbook.heights import guessed
 
 DESCRIPTION = 200  # characters
 UPRIGHT = re.compile(r'(?:<mi mathvariant="normal">[A-Za-z]</mi>){2,}')
@@ -161,7 +162,7 @@ def frame(app: Sphinx, pagename: str, templatename: str, context: dict, doctree:
     context["description"] = shortened(" ".join(described.split()))
     context["card"], context["card_alt"] = cards.draw(app, pagename, context)
     context["report"], context["report_url"] = report(pagename, context)
-    body = finish(app, body)
+    body = guessed(finish(app, body))
     context["body"] = terms.link(app, pagename, body) if context["problem"] else body
 
 
