@@ -72,7 +72,8 @@ def _unit_table() -> dict[str, Unit]:
     table |= {"s": Unit("second", 1), "ms": Unit("second", 1e-3), "us": Unit("second", 1e-6)}
     table |= {"µs": Unit("second", 1e-6), "ns": Unit("second", 1e-9)}
     table |= {"min": Unit("second", 60), "h": Unit("second", 3600)}
-    table |= {symbol: Unit("1/second", 1) for symbol in ("/s", "1/s", "tokens/s", "requests/s")}
+    for symbol in ("/s", "1/s", "tokens/s", "requests/s", "token/s", "request/s", "tok/s", "req/s"):
+        table[symbol] = Unit("1/second", 1)
     return table
 
 
@@ -81,6 +82,7 @@ _PLAIN = frozenset((int, float))
 _LARGEST, _LARGEST_COUNT = 2**120, 2**53  # beyond any quantity meant; what floating point counts one by one
 _FOLDED = {symbol.casefold(): symbol for symbol in reversed(UNITS)}
 _AMBIGUOUS = re.compile(r"(?:[kKMGTP]|[KMGTP]i)?b(/s|ps)?")  # Gb, Kib: bits or bytes, nobody can tell
+_PER_SECOND = re.compile(r"([kKMGTPE]?)(?:FLOPS|FLOPs)")  # as data sheets write a rate, and others a count
 _NUMBER = re.compile(r"[+-]?(\d{1,3}(?:[,_ ]\d{3})+|\d+)?(\.\d*)?([eE][+-]?\d{1,3})?")
 
 
@@ -164,11 +166,14 @@ def lookup(symbol: str) -> Unit:
     if symbol in UNITS:
         return UNITS[symbol]
     if _AMBIGUOUS.fullmatch(symbol):
-        prefix = symbol.partition("b")[0]
-        raise UnitError(f'"{symbol}" could be bits or bytes: write {prefix.removesuffix("i")}bit or {prefix}B')
+        prefix, rate = symbol.partition("b")[0], "/s" if symbol.endswith("s") else ""
+        bits, whole = f"{prefix.removesuffix('i')}bit{rate}", f"{prefix}B{rate}"
+        raise UnitError(f'"{symbol}" could be bits or bytes: write {bits} or {whole}')
+    if count := _PER_SECOND.fullmatch(symbol):
+        raise UnitError(f'"{symbol}" could be a number or a rate: write {count[1]}FLOP or {count[1]}FLOP/s')
     folded = _FOLDED.get(symbol.casefold())
     if folded is None:
-        known = "B, KiB, MiB, GiB, kB, MB, GB, bit, s, ms, tokens, FLOP, FLOP/s or %"
+        known = "B, KiB, MiB, GiB, kB, MB, GB, GB/s, Gbit/s, s, ms, tokens, tokens/s, FLOP, FLOP/s or %"
         raise UnitError(f"unknown unit {symbol[:40]!r}: use {known}")
     return UNITS[folded]
 

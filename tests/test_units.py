@@ -63,6 +63,8 @@ def test_parse_reads(text, value, dimension):
         ("5 Gb", "bits or bytes"),
         ("320 Kib", "write Kbit or KiB"),
         ("5 b", "write bit or B"),
+        ("100 Gbps", "write Gbit/s or GB/s"),
+        ("989 TFLOPS", "write TFLOP or TFLOP/s"),
         ("5 furlongs", "unknown unit"),
         ("nan", "no number"),
         ("1e999 B", "too large"),

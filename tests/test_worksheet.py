@@ -10,6 +10,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -599,6 +600,13 @@ def test_the_longest_context_is_still_counted():
     assert longest["roofline.prefill_floor_s"] > 0 and longest["roofline.decode_floor_end_s"] > 0
     with pytest.raises(CalcError, match="context is 67108865, wanted a whole number from 1 to 67,108,864"):
         size(TINY, context=2**26 + 1)
+
+
+def test_numbers_of_numpy_and_what_engines_call_a_cache_are_understood():
+    given = {"tensor": 2, "context": 4096, "ttft_s": 2.0}
+    plain = size("llama-3.1-70b", cache="fp8", **given)
+    numpys = {name: numpy.asarray(value)[()] for name, value in given.items()}
+    assert size("llama-3.1-70b", cache="fp8_e4m3", **numpys).to_json() == plain.to_json()
 
 
 def test_ranks_that_are_alike_strand_nothing():

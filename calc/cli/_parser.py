@@ -44,7 +44,7 @@ def whole(text: str) -> int:
     """A whole number; digits may be grouped."""
     plain = text.replace(",", "").replace("_", "")
     if not (plain.isascii() and plain.lstrip("+-").isdigit()) or len(plain) > 18:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number: write every digit, such as 131,072")
     return int(plain)
 
 

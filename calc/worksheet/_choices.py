@@ -22,6 +22,7 @@ AUTO = "auto"
 MOST_GPUS, MOST_SEQUENCES, MOST_TOKENS = 4096, 2**20, 2**24
 MOST_POSITIONS = 2**26  # a prompt's scores are as many squared, and still counted exactly
 ALIASES = {"fp16": "bf16", "fp8": "fp8-channel", "int8": "int8-channel", "int4": "int4-g128"}
+FLAGS = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "float16": "fp16"}  # what engines call a cache's type
 SIBLING = "hf_quant_config.json"
 
 
@@ -196,6 +197,9 @@ def how_stored(
 def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
     """Check all choices and look up what they name."""
     model, data, path = read_model(config, given.pop("name"))
+    for name, value in given.items():
+        if hasattr(value, "item") and not getattr(value, "ndim", 1):
+            given[name] = value.item()  # a number of numpy's
     chip = hardware.accelerator(accelerator)
     for name, most in (
         ("tensor", MOST_GPUS),
@@ -314,6 +318,7 @@ def _arithmetic(stated: Any, scheme: Scheme, chip: Accelerator) -> str:
 
 
 def _cache(stated: Any, found: Quantization | None, model: ModelGeometry) -> tuple[str, str]:
+    stated = FLAGS.get(stated, stated) if isinstance(stated, str) else stated
     if stated != AUTO:
         kv_cache.element_of(stated)
     if any(isinstance(layer.mixer, LatentWindowAttention) for layer in model.layers):
