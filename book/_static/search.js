@@ -12,3 +12,15 @@ Search.htmlToText = (html, anchor) => {
   for (const again of page.querySelectorAll(".katex-html, annotation")) again.remove();
   return htmlToText(page.documentElement.outerHTML, anchor);
 };
+
+// The index is a plain object: without this, "constructor" and "__proto__" would find what every object has.
+const { setIndex } = Search;
+Search.setIndex = (index) => {
+  const { hasOwnProperty } = Object.prototype; // all that the search asks of it
+  for (const words of [index.terms, index.titleterms]) Object.setPrototypeOf(words, Object.assign(Object.create(null), { hasOwnProperty }));
+  setIndex(index);
+};
+
+// Two ways to spell it, one in the book.
+const { performSearch } = Search;
+Search.performSearch = (query) => performSearch(query.replace(/isation/gi, "ization"));

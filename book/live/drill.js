@@ -1,6 +1,6 @@
 // The mixed interview: its choices, one problem at a time, a summary, and what this browser keeps of it.
 import { make } from "./elements.js";
-import { address, ask, equip, pose } from "./practice.js";
+import { address, ask, elsewhere, equip, pose } from "./practice.js";
 import { share } from "./share.js";
 
 const KEPT = "drill"; // in this browser's storage
@@ -247,14 +247,14 @@ function finish() {
   const numbered = done.filter(({ level }) => level !== "design");
   const seconds = choices.timer ? done.reduce((sum, one) => sum + one.seconds, 0) : 0;
   const right = numbered.filter(({ outcome }) => outcome === "right").length;
-  keep({ running: null, past: [{ link: linkOf(choices), ended: Date.now(), of: numbered.length, right, seconds }, ...kept().past].slice(0, MOST) });
+  const mastered = ({ outcome, ticks }) => outcome === "right" || (outcome === "marked" && ticks.every(Boolean));
+  const again = [...new Set(done.filter((one) => one.outcome !== "unreached" && !mastered(one)).map(({ step }) => step))];
+  keep({ running: null, past: [{ link: linkOf(choices), ended: Date.now(), of: numbered.length, right, seconds, again }, ...kept().past].slice(0, MOST) });
   run = undefined;
 
   const counts = Object.keys(OUTCOMES).map((name) => [numbered.filter(({ outcome }) => outcome === name).length, OUTCOMES[name]]);
   const score = counts.filter(([count]) => count).map((pair) => pair.join(" ")).join(", ");
   const designs = done.filter(({ outcome }) => outcome === "marked").map((one) => ` In “${one.title}” you had ${points(one)}.`);
-  const mastered = ({ outcome, ticks }) => outcome === "right" || (outcome === "marked" && ticks.every(Boolean));
-  const again = [...new Set(done.filter((one) => one.outcome !== "unreached" && !mastered(one)).map(({ step }) => step))];
   const heads = ["Problem", "Outcome", "Classic mistake", ...(choices.timer ? ["Time"] : []), "Step"];
   const rows = done.map((one) => [
     one.title, one.outcome === "marked" ? points(one) : OUTCOMES[one.outcome], one.mistakes.join("; ") || "–",
@@ -285,14 +285,15 @@ function stepLink(step, whole) {
 // A wide table as textbook/body.py marks it: a phone shows it in blocks.
 function table(name, heads, rows) {
   const row = (...cells) => role("row", make("tr", {}, ...cells));
-  const cell = (content, i) => {
-    const made = role("cell", make("td", {}, content));
-    made.dataset.label = heads[i + 1];
-    return made;
+  const labelled = (cell, i) => {
+    cell.dataset.label = heads[i];
+    return cell;
   };
+  const head = (content) => labelled(role("rowheader", make("th", { scope: "row" }, content)), 0);
+  const cell = (content, i) => labelled(role("cell", make("td", {}, content)), i + 1);
   return role("table", make("table", { className: "blocks", ariaLabel: name },
     role("rowgroup", make("thead", {}, row(...heads.map((head) => role("columnheader", make("th", {}, head)))))),
-    role("rowgroup", make("tbody", {}, ...rows.map(([first, ...rest]) => row(role("rowheader", make("th", { scope: "row" }, first)), ...rest.map(cell)))))));
+    role("rowgroup", make("tbody", {}, ...rows.map(([first, ...rest]) => row(head(first), ...rest.map(cell)))))));
 }
 
 function points({ ticks }) { return `${ticks.filter(Boolean).length} of ${ticks.length} points`; }
@@ -313,6 +314,7 @@ function kept() {
     const { past: ended = [], running = null } = JSON.parse(memory);
     for (const one of running ? [running, ...ended] : ended) choicesOf(one.link);
     if (running && !(running.records.length > running.at && running.at >= 0 && running.records.every(isRecord))) throw new Error();
+    if (!ended.every(({ again = [] }) => Array.isArray(again))) throw new Error();
     return { past: ended, running };
   } catch { return { past: [], running: null }; } // not as this page writes it
 }
@@ -329,11 +331,13 @@ function keepRun() {
 }
 
 function list() {
-  const line = ({ link, ended, of, right, seconds }) => {
+  const line = ({ link, ended, of, right, seconds, again = [] }) => {
     const day = new Date(ended).toLocaleDateString("en-US", { dateStyle: "medium" });
-    const again = make("a", { href: link }, `seed ${choicesOf(link).seed}`);
-    again.addEventListener("click", () => { open(link); start.focus(); }); // the address may be this page's already
-    return make("li", {}, `${day}, `, again, `: ${right} of ${of} right the first time${seconds ? `, in ${minutes(seconds)}` : ""}`);
+    const same = make("a", { href: link }, `seed ${choicesOf(link).seed}`);
+    same.addEventListener("click", () => { open(link); start.focus(); }); // the address may be this page's already
+    const steps = again.filter((step) => Object.hasOwn(elsewhere, step)).flatMap((step) => [", ", stepLink(step, false)]);
+    return make("li", {}, `${day}, `, same, `: ${right} of ${of} right the first time${seconds ? `, in ${minutes(seconds)}` : ""}`,
+      ...(steps.length ? [". Read again: ", ...steps.slice(1)] : []));
   };
   const { past: ended } = kept();
   past.querySelector("ul").replaceChildren(...ended.map(line));

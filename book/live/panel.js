@@ -1,6 +1,7 @@
 // Brings the panels of a page to life. The numbers come from the same Python function that wrote the page.
 import { formula, make, marked, numberOf } from "./elements.js";
 import { latest, STILL, unhurried } from "./python.js";
+import { refuse } from "./refusal.js";
 
 for (const panel of document.querySelectorAll("[data-panel]")) bring(panel);
 
@@ -50,12 +51,7 @@ function bring(panel) {
   function show(answer) {
     clearTimeout(pause);
     panel.classList.remove("waiting");
-    panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
-    for (const field of form.elements) {
-      for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", status.id]]) {
-        if (answer.inputs?.includes(field.name)) field.setAttribute(name, value); else field.removeAttribute(name);
-      }
-    }
+    refuse(panel, answer);
     for (const slider of form.querySelectorAll("[data-for]")) speak(slider);
     if (!answer.ok) { spoken.textContent = ""; return say(answer.error); }
     list.replaceChildren(...answer.rows.map(row));

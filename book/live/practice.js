@@ -2,7 +2,7 @@
 import { formula, make } from "./elements.js";
 import { call, patience } from "./python.js";
 
-const elsewhere = JSON.parse(document.querySelector("[data-steps]")?.textContent ?? "{}"); // steps of other pages
+export const elsewhere = JSON.parse(document.querySelector("[data-steps]")?.textContent ?? "{}"); // steps of other pages
 
 for (const problem of document.querySelectorAll("[data-problem]")) equip(problem);
 

@@ -1,6 +1,7 @@
 // Brings the sizing worksheet to life. The numbers come from the same Python functions that wrote the page.
 import { formula, make, marked, numberOf } from "./elements.js";
 import { call, latest, STILL, unhurried, wake } from "./python.js";
+import { refuse } from "./refusal.js";
 import { share } from "./share.js";
 
 const SHOWN = 200_000; // characters that a text area lays out without a halt; more is kept aside
@@ -26,9 +27,14 @@ function update() {
 }
 
 function change() {
+  wait();
+  update();
+}
+
+function wait() { // the numbers shown are of other values
   clearTimeout(pause);
   news = true;
-  update();
+  sheet.classList.add("waiting");
 }
 
 form.querySelector("fieldset").disabled = false;
@@ -47,7 +53,8 @@ form.addEventListener("input", ({ target }) => {
   if (target === form.elements.config) put(form.elements.quantization_file, ""); // it was another model's
   if (target.localName !== "textarea") return change();
   put(target, target.value);
-  typing = setTimeout(change, 300);
+  wait();
+  typing = setTimeout(update, 300);
 });
 const filesIn = ({ dataTransfer }) => dataTransfer.types.includes("Files"); // text falls where it is dropped
 form.addEventListener("dragover", (event) => { if (filesIn(event)) event.preventDefault(); });
@@ -119,7 +126,7 @@ let warned = ""; // what is to be known, as it is shown
 
 function show(answer) {
   clearTimeout(pause); // what follows once the hand is still
-  sheet.classList.remove("waiting");
+  sheet.classList.remove("waiting", "unread");
   refuse(sheet, answer);
   for (const button of form.querySelectorAll("[data-copy], [data-export]")) button.disabled = !answer.ok;
   if (!answer.ok) { sheet.querySelector("output").textContent = ""; return say(answer.error); }
@@ -195,23 +202,6 @@ function row({ key, label, text, kind, keep, working, note, source, url, link, w
   return element;
 }
 
-function refuse(panel, answer) {
-  panel.classList.toggle("refused", !answer.ok); // which hides the numbers: they are of other values
-  for (const field of panel.querySelector("form").elements) {
-    if (!field.name) continue;
-    const id = `${field.id}-error`;
-    document.getElementById(id)?.remove();
-    field.removeAttribute("aria-invalid");
-    field.removeAttribute("aria-describedby");
-    if (!answer.inputs?.includes(field.name)) continue;
-    field.setAttribute("aria-invalid", "true");
-    field.setAttribute("aria-describedby", id);
-    field.closest(".field").append(make("p", { id, className: "field-error" }, answer.error));
-    const folded = field.closest("details");
-    if (folded) folded.open = true;
-  }
-}
-
 function speaker(panel) {
   const status = panel.querySelector(".panel-status");
   return (text) => { if (status.textContent !== text) status.textContent = text; };
@@ -276,8 +266,8 @@ async function restore() {
     try { wanted.set(name, name === key ? value : await unpack(value.slice(0, LINKED))); } catch { return refused(`what it holds for “${field.labels[0].textContent}” is damaged`); }
   }
   fill(wanted);
+  sheet.classList.add("unread");
   for (const details of form.querySelectorAll("details")) details.open = [...wanted.keys()].some((name) => details.contains(form.elements[name]) && `${wanted.get(name)}` !== `${rest.get(name) ?? ""}`);
-  sheet.classList.add("waiting"); // the numbers shown are of other values
   change();
 }
 

@@ -9,10 +9,12 @@ from calc.adapters._traffic import expected_distinct, expected_running, hit_rati
 from calc.hardware import accelerator
 from calc.kv_cache import layout, positions_that_fit
 from calc.models import load
-from calc.panel import Panel, Row
+from calc.panel import Panel, Row, between
 from calc.parameters import count
 from calc.units import format_bytes, format_count, format_percent, format_seconds, plain, significant
 from calc.working import working
+
+MOST = 2**20  # slots, requests, or columns of an adapter
 
 
 def multi_lora_panel(
@@ -60,6 +62,7 @@ def multi_lora_panel(
     """
     for name, value in (("rank", rank), ("slots", slots), ("slot_rank", slot_rank), ("waiting", waiting)):
         plain("multi_lora_panel", name, value, "count>0")
+        between(name, value, 1, MOST)
     geometry = load(model)
     one = adapter(geometry, rank=rank, targets=targets)
     slot = reserve(geometry, slots=slots, rank=slot_rank, ranks=ranks)

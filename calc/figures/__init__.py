@@ -24,6 +24,7 @@ from calc.units import UNITS
 # Okabe and Ito's color-blind-safe hues, kept to those with at least 3:1 contrast on white and on near-black.
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0a7bbd", "#d55e00", "#009e73", "#b0569b", "#8a8a8a"
 INK = "#000000"  # becomes the page's text color
+HUE_OF_TEXT = 80  # percent, the rest is ink: words need 4.5:1
 LONG = re.compile(r"(?<=[ \"])-?\d+\.\d{3,}")  # a hundredth of a point is enough
 GIB = UNITS["GiB"].factor
 
@@ -104,6 +105,8 @@ def picture(figure: Figure, *, alt: str, caption: str) -> Picture:
     svg = re.sub(r' id="([^"]+)"', lambda own: f' id="{names[own[1]]}"' if own[1] in names else "", svg)
     svg = re.sub(r'(url\(|href=")#([^)"]+)', lambda used: f"{used[1]}#{names[used[2]]}", svg)
     svg = svg.replace(INK, "currentColor")
+    colored = r'(<text style="[^"]*fill: )(#[0-9a-f]{6})'
+    svg = re.sub(colored, rf"\1color-mix(in srgb, \2 {HUE_OF_TEXT}%, currentColor)", svg)
     svg = re.sub(r"font: ([\d.]+px) [^;\"]+", r"font-size: \1", svg)
     svg = re.sub(r" ?font-family: [^;\"]+;?", "", svg)  # the page's own
     svg = re.sub(r"<[^>]+>", lambda tag: LONG.sub(lambda number: f"{float(number[0]):.2f}", tag[0]), svg)

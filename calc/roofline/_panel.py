@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from calc.hardware import accelerator
 from calc.models import load
-from calc.panel import Panel, Row
+from calc.panel import Panel, Row, between
 from calc.roofline._floor import StepFloor, decode_crossover, step_floor
 from calc.roofline._machine import floor_seconds
 from calc.roofline._work import spoken, step_work
 from calc.units import counted, format_bytes, format_decimal, format_seconds, plain, significant
 from calc.working import working
+
+MOST = 2**26  # sequences, tokens or positions
 
 
 def roofline_panel(
@@ -47,12 +49,13 @@ def roofline_panel(
     CalcError
         If the inputs are impossible together.
     """
-    for name, value, wanted in (
-        ("sequences", sequences, "count>0"),
-        ("new_tokens", new_tokens, "count>0"),
-        ("cached_tokens", cached_tokens, "count"),
+    for name, value, least in (
+        ("sequences", sequences, 1),
+        ("new_tokens", new_tokens, 1),
+        ("cached_tokens", cached_tokens, 0),
     ):
-        plain("roofline_panel", name, value, wanted)
+        plain("roofline_panel", name, value, "count>0" if least else "count")
+        between(name, value, least, MOST)
     geometry, gpu = load(model), accelerator(chip)
     stored = {"element": weights, "cache_element": cache, "ranks": ranks}
     work = step_work(geometry, sequences={(new_tokens, cached_tokens): sequences}, **stored)

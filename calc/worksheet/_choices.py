@@ -22,7 +22,7 @@ AUTO = "auto"
 MOST_GPUS, MOST_SEQUENCES, MOST_TOKENS = 4096, 2**20, 2**24
 MOST_POSITIONS = 2**26  # a prompt's scores are as many squared, and still counted exactly
 ALIASES = {"fp16": "bf16", "fp8": "fp8-channel", "int8": "int8-channel", "int4": "int4-g128"}
-FLAGS = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "float16": "fp16"}  # what engines call a cache's type
+FLAGS = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bfloat16": "bf16", "float16": "fp16"}  # types of a cache, to engines
 SIBLING = "hf_quant_config.json"
 
 

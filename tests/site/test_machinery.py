@@ -158,7 +158,7 @@ def test_a_wide_table_keeps_its_headings_when_its_rows_become_blocks():
     ).table
     assert (table["class"], table["role"]) == (["blocks"], "table")
     assert [c["role"] for c in table.select("th, td")] == ["columnheader"] * 4 + ["rowheader"] + ["cell"] * 3
-    assert [c.get("data-label") for c in table.select("tbody th, tbody td")] == [None, "B", "C", "D"]
+    assert [c.get("data-label") for c in table.select("tbody th, tbody td")] == ["A", "B", "C", "D"]
 
 
 def test_a_number_and_its_unit_stay_on_one_line():

@@ -152,11 +152,19 @@ def test_search_finds_a_word_and_leads_to_its_page(watched):
         ("n_kv", "Formula sheet"),  # a symbol of a formula, by its plain name
         ("n_kv", "KV bytes for a 70B model"),
         ("bytes_per_position", "calc.kv_cache.bytes_per_position"),
+        ("quantisation", "Quantization"),
     ],
 )
 def test_search_finds_terms_and_formulas(watched, words, found):
     page = watched.open(f"search.html?q={quote(words)}")
     expect(page.locator("#search-results li > a").get_by_text(found, exact=True).first).to_be_visible()
+
+
+@pytest.mark.parametrize("words", ["constructor", "__proto__", "hasOwnProperty", "toString valueOf"])
+def test_a_word_that_every_object_has_is_searched_for_like_any_other(watched, words):
+    page = watched.open(f"search.html?q={quote(words)}")
+    expect(page.locator("#search-results [role=status]")).to_have_text(re.compile("Places found|No page has"))
+    assert page.locator("#search-results li").get_by_text("undefined").count() == 0
 
 
 def test_a_chapter_is_light_before_it_is_touched(browser, address, site, pages):

@@ -133,7 +133,7 @@ def table(html: str) -> str:
             if wide:
                 role = "columnheader" if in_head else "rowheader" if tag == "th" else "cell"
                 given += f' role="{role}"'
-                if named or role == "cell":
+                if role != "columnheader" and heads[i]:
                     given += f' data-label="{escape(heads[i])}"'
             return f"<{tag}{given}>{content}</{tag}>"
 
