@@ -7,6 +7,8 @@ import re
 from fractions import Fraction
 from types import SimpleNamespace as Numbers
 
+import pytest
+
 from calc import practice
 from calc.hardware import accelerator
 from calc.sources import load_json
@@ -159,3 +161,24 @@ def test_the_copy_of_the_attention_weights_costs_sequences():
         assert math.isclose(spare, n.gib - fit * size, rel_tol=2e-3) and math.isclose(further, size, rel_tol=2e-3)
         assert f"up to {fit} sequence" in told and f"{n.ranks * fit} in all" in told
     assert seen
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("name", ["copies", "rank-ratio", "group-total", "new-model"])
+def test_bytes_on_a_rank_are_named_so_and_counted_from_the_heads_on_it(name, seed):
+    """B_rank from n_rank, which is worked out above it; B_pos is the whole model's, where there is one."""
+    problem = practice.problems("attention_variants")[f"attention_variants/{name}"]
+    n = problem.draw(seed)
+    lines = [line if isinstance(line, str) else line.text for line in problem.solution(n)]
+    ranks = [line for line in lines if line.startswith("B_rank = ")]
+    assert ranks and all("n_kv" not in line for line in ranks)
+    for line in ranks:
+        before = lines[lines.index(line) - 1]
+        assert before.startswith("n_rank = ") == ("n_rank" in line)
+    whole = [line for line in lines if line.startswith("B_pos = ")]
+    if name == "copies":
+        assert f"{position(n.model, 1):,} B" in whole[0] and f"{position(n.model, n.ranks) // n.ranks:,} B" in ranks[0]
+    else:
+        assert not whole
+    if name == "rank-ratio":
+        assert lines[-1].split()[4] == "=" or float(lines[-1].split()[-1][:-1]) != problem.answer(n)

@@ -13,6 +13,7 @@ import pytest
 from calc import adapters, practice
 from calc.models import load
 from calc.sources import load_json
+from calc.units import format_bytes
 
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "F32": 32, "F16": 16, "BF16": 16}
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -175,7 +176,7 @@ def test_the_tenants_get_as_many_slots_as_the_peak_can_ask_for_if_memory_has_the
     assert pairs_on_gpu(n, n.rank) <= slot <= 1.3 * pairs_on_gpu(n, n.rank)  # buffers beside the seven projections'
     pool, asked = n.gib * 2**30, min(n.concurrent, n.tenants)
     slots = int(re.search(r"Decision: ([0-9]+) slots? of rank", told)[1])
-    seats = int(re.search(r"leaves? room for ([0-9]+) requests", told)[1])
+    seats = int(re.search(r"on each GPU and leaves? room for ([0-9]+) requests", told)[1])
     assert slots * slot + seats * request <= pool < slots * slot + (seats + 1) * request
     assert slots == asked or (slots < asked and (slots + 1) * slot + n.concurrent * request > pool)
     assert "once a day" in told and "spread the customers" in told
@@ -187,6 +188,38 @@ def test_the_tenants_get_as_many_slots_as_the_peak_can_ask_for_if_memory_has_the
         assert apart >= n.concurrent
         assert min(apart, n.tenants) * slot + apart * request <= pool
         assert min(apart + 1, n.tenants) * slot + (apart + 1) * request > pool
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_tenants_are_told_both_terms_of_a_slot_and_what_the_host_keeps(seed):
+    """A slot's pairs in the layers, and whole buffers on embedding and head in Llama's family; a copy per process."""
+    problem = PROBLEMS["multi_lora/tenants"]
+    n = problem.draw(seed)
+    told, c = " ".join(map(str, problem.solution(n))), config(n.model)
+    for rank in (n.rank, n.highest):
+        layers = pairs_on_gpu(n, rank)
+        outer = 2 * rank * (c["vocab_size"] + c["hidden_size"]) * 2 if c["model_type"] == "llama" else 0
+        text = f"slot of rank {rank} takes {format_bytes(layers)} on each GPU"
+        text += f" for pairs in the layers and {format_bytes(outer)} for the buffers" if outer else ", all for pairs"
+        assert text in told
+        assert not outer or f"{format_bytes(layers + outer)} together" in told
+    one, asked = elements(n.model, n.rank) * 2, min(n.concurrent, n.tenants)
+    assert f"kept takes {n.gpus} · {format_bytes(one)}" in told and f" {format_bytes(n.gpus * one)}. " in told
+    assert f"ll {n.tenants:,} take {format_bytes(n.gpus * n.tenants * one)}." in told
+    assert (f"100 take {format_bytes(n.gpus * 100 * one)}" in told) == (n.tenants > 100)
+    all_highest = asked * (pairs_on_gpu(n, n.highest) + outer)  # the loop ends with the highest rank
+    assert ("more than the" in told) == (all_highest > n.gib * 2**30)
+    assert "room for 0 request" not in told
+    ask = problem.ask(n)
+    for name in ("num_hidden_layers", "hidden_size", "num_key_value_heads", "intermediate_size", "vocab_size"):
+        assert f"{c[name]:,}" in ask
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_one_saved_matrix_is_not_told_as_several(seed):
+    problem = PROBLEMS["multi_lora/saved-embedding"]
+    n = problem.draw(seed)
+    assert ("; each has" in problem.ask(n)) == (len(n.saved) == 2) != ("; it has" in problem.ask(n))
 
 
 def test_there_are_easy_hard_and_design_problems():

@@ -11,6 +11,7 @@ import pytest
 from calc import practice
 from calc.hardware import accelerator
 from calc.sources import load_json
+from calc.units import parse, significant
 
 # Bits of an element, of a scale, of a zero point; weights in a group: written down again from the texts
 GROUP = {"gptq": (4, 16, 4, 128), "g128": (4, 16, 0, 128), "g64": (4, 16, 4, 64)}
@@ -200,3 +201,66 @@ def test_the_service_decides_by_the_tokens_at_which_four_bits_and_eight_meet(see
     meet = (read / bandwidth) / (2 * multiplied / peak)
     assert math.isclose(int(met[1]) + 0.5, meet, abs_tol=0.75) and int(met[2]) == int(met[1]) + 1
     assert ("by themselves" in told) == (n.sequences > int(met[1]))
+
+
+def floors(n, tokens: int, element: str) -> tuple[float, float]:
+    """Seconds of a step in four bits and in eight, from configuration fields: the longer of reading and multiplying."""
+    c = config(n.model)
+    table = c["vocab_size"] * c["hidden_size"]
+    multiplied = sum(rows * columns for rows, columns in shapes(n.model)) * c["num_hidden_layers"] + table
+    chip, times = accelerator(n.chip), []
+    for how, peak in (("int4-g128", "bf16"), ("fp8-channel", element)):
+        read = (stored(n.model, how) - 2 * table) / n.gpus / Fraction(chip.bandwidth.value)
+        times.append(float(max(read, 2 * tokens * multiplied / n.gpus / Fraction(chip.peak(peak).value))))
+    return tuple(times)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_overturns_the_service_is_a_matter_of_time(seed):
+    """Steps alone and steps with a chunk, both ways: at the share that is told four bits take less time in all."""
+    problem = PROBLEMS["quantization/service"]
+    n = problem.draw(seed)
+    told = str(problem.solution(n)[-1])
+    assert "no faster" not in told and "most steps" not in told
+    if "nothing else fits" in told:
+        return
+    element = re.search(r"so take (FP8|INT8)", told)[1].lower()
+    alone, chunk = floors(n, n.sequences, element), floors(n, n.sequences + 2048, element)
+    first, second = (parse(x).value for x in re.findall(r"(?:saves|loses) ([0-9.,]+ \S+s)\b", told))
+    assert math.isclose(second, chunk[0] - chunk[1], rel_tol=0.01)
+    assert math.isclose(first, abs(alone[1] - alone[0]), rel_tol=0.02)
+    assert ("If at most times so few sequences run" in told) == (alone[0] >= alone[1])
+    if alone[0] >= alone[1]:
+        return
+    others = float(re.search(r"as much as ([0-9.,]+) of the others", told)[1].replace(",", ""))
+    share = int(re.search(r"fewer than one step in ([0-9,]+)", told)[1].replace(",", ""))
+    assert math.isclose(others, second / first, rel_tol=0.01)
+    four, eight = ((share - 1) * alone[k] + chunk[k] for k in (0, 1))
+    assert four < 1.002 * eight
+    four, eight = ((share - 3) * alone[k] + chunk[k] for k in (0, 1))
+    assert four > eight
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_service_says_no_faster_where_nothing_is_gained_and_gives_the_model_in_its_question(seed):
+    problem = PROBLEMS["quantization/service"]
+    n = problem.draw(seed)
+    assert not any(re.search(r"\b1× as fast", str(line)) for line in problem.solution(n))
+    c = config(n.model)
+    size = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    asked = problem.ask(n)
+    assert f"{c['num_hidden_layers']} layers with {c['num_key_value_heads']} KV heads of {size} elements" in asked
+    assert f"{2 * c['vocab_size'] * c['hidden_size'] / 1e9:.4g} billion of them in the embedding" in asked
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("name", ["whole-model", "times-smaller"])
+def test_bytes_in_solutions_are_whole_and_follow_from_the_bits(name, seed):
+    problem = PROBLEMS[f"quantization/{name}"]
+    n = problem.draw(seed)
+    lines = [line if isinstance(line, str) else line.text for line in problem.solution(n)]
+    assert lines[0].startswith("b_eff = ") and lines[1].startswith("B_model = ")
+    assert f" {round(model(n)):,} B" in lines[1] and not re.search(r",\d{3}\.\d+ B", "".join(lines))
+    if name == "times-smaller":
+        assert f" {2 * int(billions(total(n.model))):,} B" in lines[2]
+        assert lines[3].endswith(f"≈ {significant(problem.answer(n))}.")

@@ -150,8 +150,8 @@ absorb_or_expand = Problem(
         "expands the keys and forgets the values": lambda n: floor(_long_run(n, values=False)) + 1,
         "absorbs the keys and forgets that summed latents are wide too": lambda n: floor(_narrow_sums(n)) + 1,
     },
-    hint="Expanding costs once for each position. Absorbing costs as much once for each new token, and a little more "
-    "for each pair of token and position. Set them equal.",
+    hint="For each head, expanding costs once for each position. Absorbing costs as much once for each new token, and "
+    "for each pair of token and position works on vectors that are wider by Δ elements. Set the two equal.",
     solution=lambda n: [
         working(
             attention.break_even_tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace as Numbers
 
 from calc import attention, kv_cache
@@ -15,12 +16,13 @@ from calc.practice.attention_variants._model import (
     described,
     geometry,
     mixer,
+    rank_workings,
     sequence,
     token,
     token_working,
     within_context,
 )
-from calc.units import format_bytes, format_count, significant
+from calc.units import format_bytes, format_count, parse, significant
 from calc.working import Working, working
 
 
@@ -63,8 +65,10 @@ copies = Problem(
     hint="A rank keeps whole KV heads, at least one. A latent is as good as one head.",
     solution=lambda n: [
         "On a rank, with a cache in bf16, say:",
-        token_working(n.model, "bf16", n.ranks),
-        f"There are {format_bytes(token(n.model, 'bf16'))} to store:",
+        *rank_workings(n.model, "bf16", n.ranks),
+        "In the whole model:",
+        token_working(n.model, "bf16"),
+        "What the ranks store over what there is to store:",
         _copies_working(n.model, n.ranks),
     ],
 )
@@ -74,6 +78,11 @@ def _rank_ratio(n: Numbers, ranks: int | None = None, latent_ranks: int | None =
     one = token(n.latent, n.element, n.ranks if ranks is None else ranks)
     other = token(n.model, n.element, n.ranks if ranks is None else ranks)
     return one / (latent_ranks or 1) / other
+
+
+def _equals(text: str, value: float) -> str:
+    """A number as it is written, after = if that is all of it and after ≈ if it is rounded."""
+    return f"{'=' if math.isclose(parse(text).value, value, rel_tol=1e-12) else '≈'} {text}"
 
 
 rank_ratio = Problem(
@@ -104,11 +113,11 @@ rank_ratio = Problem(
     hint="The latent is whole on every rank; KV heads are dealt out until each rank has one.",
     solution=lambda n: [
         f"A rank of {geometry(n.latent).name}:",
-        token_working(n.latent, n.element, n.ranks),
+        *rank_workings(n.latent, n.element, n.ranks),
         f"A rank of {geometry(n.model).name}:",
-        token_working(n.model, n.element, n.ranks),
-        f"{format_bytes(token(n.latent, n.element, n.ranks))} / {format_bytes(token(n.model, n.element, n.ranks))} = "
-        f"{significant(_rank_ratio(n))}×",
+        *rank_workings(n.model, n.element, n.ranks),
+        f"{format_count(token(n.latent, n.element, n.ranks))} B / "
+        f"{format_count(token(n.model, n.element, n.ranks))} B {_equals(significant(_rank_ratio(n)), _rank_ratio(n))}×",
     ],
 )
 
@@ -143,9 +152,15 @@ group_total = Problem(
     hint="First what one rank keeps of a position. Then all positions and all ranks.",
     solution=lambda n: [
         f"Each of {n.ranks} ranks:",
-        token_working(n.model, "bf16", n.ranks),
-        working(kv_cache.sequence_bytes, bytes_per_position=token(n.model, "bf16", n.ranks), positions=n.positions),
-        f"{n.ranks} · {format_bytes(_group(n) / n.ranks)} = {format_bytes(_group(n))}",
+        *rank_workings(n.model, "bf16", n.ranks),
+        working(
+            kv_cache.sequence_bytes,
+            names={"bytes_per_position": "rank_bytes"},
+            bytes_per_position=token(n.model, "bf16", n.ranks),
+            positions=n.positions,
+        ),
+        f"{n.ranks} · {format_count(_group(n) / n.ranks)} B = {format_count(_group(n))} B "
+        f"{_equals(format_bytes(_group(n)), _group(n))}",
     ],
 )
 

@@ -142,8 +142,8 @@ saved_embedding = Problem(
     ask=lambda n: (
         f"An adapter of rank {n.rank} on all projections of {geometry(n.model).name} has "
         f"{made(n.model, n.rank, 'all-linear').low_rank_parameters:,} low-rank parameters, left in fp32. Tokens were "
-        f"added in training, so modules_to_save names {' and '.join(n.saved)}; each has {geometry(n.model).vocab:,} "
-        "rows of "
+        f"added in training, so modules_to_save names {' and '.join(n.saved)}; "
+        f"{'each' if len(n.saved) > 1 else 'it'} has {geometry(n.model).vocab:,} rows of "
         f"{geometry(n.model).hidden:,} and is stored in bf16. How much does the adapter store?"
     ),
     answer=_saving,

@@ -9,8 +9,8 @@ from types import SimpleNamespace as Numbers
 
 from calc import adapters, kv_cache
 from calc.practice._problem import Problem
-from calc.practice.multi_lora._model import TRAFFIC, WAIT, geometry, made
-from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, format_seconds, significant
+from calc.practice.multi_lora._model import PROJECTIONS, TRAFFIC, WAIT, described, geometry, made
+from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, format_seconds, parse, significant
 
 GIB = UNITS["GiB"].factor
 
@@ -206,6 +206,48 @@ def _slot_bytes(model: str, rank: int, gpus: int) -> int:
     return adapters.reserve(geometry(model), slots=1, rank=rank, ranks=gpus).bytes_per_gpu
 
 
+def _slot_told(n: Numbers, rank: int) -> str:
+    """One slot on one GPU: its pairs in the layers, and those on embedding and head where the family has buffers."""
+    whole = _slot_bytes(n.model, rank, n.gpus)
+    layers = adapters.reserve(geometry(n.model), slots=1, rank=rank, ranks=n.gpus, targets=PROJECTIONS).bytes_per_gpu
+    if whole == layers:
+        return f"takes {format_bytes(whole)} on each GPU, all for pairs in the layers"
+    outer = [name for name in adapters.buffered(geometry(n.model)) if name in adapters.EMBEDDINGS]
+    return (
+        f"takes {format_bytes(layers)} on each GPU for pairs in the layers and {format_bytes(whole - layers)} for the "
+        f"buffers that {' and '.join(outer)} get too, {format_bytes(whole)} together"
+    )
+
+
+def _highest_for_all(n: Numbers) -> str:
+    """What is left if every slot has the highest rank."""
+    taken, seats = _most_asked(n) * _slot_bytes(n.model, n.highest, n.gpus), _seats(n, _most_asked(n), n.highest)
+    start = f"{_most_asked(n)} of them would take {format_bytes(taken)}"
+    if taken > n.gib * GIB:
+        return f"{start}, more than the {n.gib} GiB that a GPU has for slots and cache together."
+    return f"{start} of the {n.gib} GiB and leave room for {counted(seats, 'request') if seats else 'no request'}."
+
+
+HOST = 100  # adapters that the host keeps, assumed as in the chapter
+
+
+def _kept(n: Numbers, count: int) -> int:
+    """Bytes of so many adapters in host memory: the process of every GPU keeps them whole."""
+    return n.gpus * count * made(n.model, n.rank, "all-linear").stored_bytes
+
+
+def _host(n: Numbers) -> str:
+    """What the host keeps."""
+    one = made(n.model, n.rank, "all-linear").stored_bytes
+    equals = "=" if parse(format_bytes(one)).value == one else "≈"
+    some = f"{HOST} take {format_bytes(_kept(n, HOST))}, all" if n.tenants > HOST else "All"
+    return (
+        f"The host: the process of each GPU keeps adapters whole, so each that is kept takes {n.gpus} · "
+        f"{format_bytes(one)} {equals} {format_bytes(_kept(n, 1))}. {some} {n.tenants:,} take "
+        f"{format_bytes(_kept(n, n.tenants))}. Keep as many as the host has room for, those asked for last."
+    )
+
+
 def _seats(n: Numbers, slots: int, rank: int) -> int:
     """Requests whose cache fits beside the slots."""
     left = n.gib * GIB - slots * _slot_bytes(n.model, rank, n.gpus)
@@ -300,6 +342,7 @@ def _checklist(n: Numbers) -> list[str]:
         f"Sizes one adapter first: {format_bytes(one.stored_bytes)} in bf16, so "
         f"{format_bytes(n.tenants * one.stored_bytes)} "
         f"for {n.tenants}; asks whether files keep fp32 or whole embeddings.",
+        f"Counts the host's memory by processes: an adapter kept in {n.gpus} takes {format_bytes(_kept(n, 1))}.",
         "Separates what is stored, what the host keeps, what is resident on the GPU and what one batch can mix.",
         "Sets the slot rank by the highest rank that a replica serves, and knows that every slot pays for it: "
         f"{format_bytes(_slot_bytes(n.model, n.highest, n.gpus))} on each GPU for rank {n.highest}, "
@@ -347,7 +390,8 @@ tenants = Problem(
     },
     possible=lambda n: _seats(n, 1, n.highest) >= n.concurrent,
     ask=lambda n: (
-        f"{n.tenants:,} customers have fine-tuned {geometry(n.model).name} with LoRA, all seven projections, most with "
+        f"{described(n)}; its vocabulary has {geometry(n.model).vocab:,} tokens. {n.tenants:,} customers have "
+        "fine-tuned it with LoRA, all seven projections, most with "
         f"rank {n.rank}, a few with rank {n.highest}. A replica is {n.gpus} tensor-parallel GPUs and has {n.gib} GiB "
         f"on each for adapters and a bf16 cache. At the peak a replica runs {n.concurrent} requests at once, up to "
         f"{n.positions:,} positions each. Some customers send most of the traffic. How do you lay out storage, host "
@@ -360,15 +404,13 @@ tenants = Problem(
         f"All {n.tenants:,}: {format_bytes(n.tenants * made(n.model, n.rank, 'all-linear').stored_bytes)} on disk.",
         f"If popularity follows Zipf with exponent 1, {n.concurrent} requests ask for {significant(_mean_asked(n), 3)} "
         f"different adapters on average. That is a mean: many queues ask for more. But {_ceiling(n)}.",
-        f"A slot of rank {n.highest} takes {format_bytes(_slot_bytes(n.model, n.highest, n.gpus))} on each GPU, with "
-        f"the engine's buffers for all modules. {_most_asked(n)} of them would take "
-        f"{format_bytes(_most_asked(n) * _slot_bytes(n.model, n.highest, n.gpus))} of the {n.gib} GiB, and the cache "
-        f"would have room for {_seats(n, _most_asked(n), n.highest):,} requests.",
+        f"A slot of rank {n.highest} {_slot_told(n, n.highest)}. {_highest_for_all(n)}",
         ("So the" if _seats(n, _most_asked(n), n.highest) < n.concurrent else "That is enough. Yet it pays if the")
         + f" few of rank {n.highest} get a replica of their own, with few slots. For all others a slot of rank "
-        f"{n.rank} takes {format_bytes(_slot_bytes(n.model, n.rank, n.gpus))}.",
+        f"{n.rank} {_slot_told(n, n.rank)}.",
         _decision(n),
-        "A customer who calls once a day is not in a slot, and in the host's memory only if that keeps all of them. "
+        _host(n),
+        "The customer who calls once a day is not in a slot, and in the host's memory only if that keeps all of them. "
         f"Reading the file takes {format_seconds(_once_a_day(n))} from a disk of {format_decimal(DISK, 'B/s')}, "
         "assumed. "
         + (

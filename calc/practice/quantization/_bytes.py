@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from types import SimpleNamespace as Numbers
 
@@ -10,7 +11,7 @@ from calc.parameters import count
 from calc.practice._problem import Problem
 from calc.practice.quantization._model import DENSE, GGUF, GROUPS, IN_WORDS, MATRIX, MODEL, bits, geometry, tables
 from calc.units import format_bytes, significant
-from calc.working import working
+from calc.working import Working, working
 
 SIDES = (1024, 2048, 4096, 5120, 8192, 14_336, 28_672)
 
@@ -128,13 +129,7 @@ whole_model = Problem(
     hint="Two sums: what is quantized, with its scales, and what stays.",
     solution=lambda n: [
         working(qz.effective_bits, **bits(n)),
-        working(
-            qz.model_bytes,
-            quantized_parameters=_rounded(count(geometry(n.model)).total) - _rounded(tables(n)),
-            stored_bits=qz.effective_bits(**bits(n)),
-            kept_parameters=_rounded(tables(n)),
-            element_bytes=2,
-        ),
+        _told_working(n),
     ],
 )
 
@@ -154,6 +149,24 @@ def _told(n: Numbers, *, per_weight: float | None = None, kept: float | None = N
         kept_parameters=stay,
         element_bytes=2,
     )
+
+
+def _told_working(n: Numbers) -> Working:
+    """The working of `_told`, its result in whole bytes."""
+    told = working(
+        qz.model_bytes,
+        quantized_parameters=_rounded(count(geometry(n.model)).total) - _rounded(tables(n)),
+        stored_bits=qz.effective_bits(**bits(n)),
+        kept_parameters=_rounded(tables(n)),
+        element_bytes=2,
+    )
+    part, whole = f"{told.value:,}", f"{round(told.value):,}"  # groups of bits need not end with a byte
+    if told.value == round(told.value):
+        return told
+    (step,) = told.steps
+    latex = step.latex[-1].replace(part.replace(",", "{,}"), rf"\approx {whole.replace(',', '{,}')}")
+    named = replace(step, result=f"≈ {step.result.replace(part, whole)}", latex=(*step.latex[:-1], latex))
+    return replace(told, steps=(named,))
 
 
 times_smaller = Problem(
@@ -178,10 +191,11 @@ times_smaller = Problem(
     },
     hint="The kept matrices weigh the same before and after.",
     solution=lambda n: [
-        f"Quantized: {format_bytes(_told(n))}. In bf16: {format_bytes(_told(n, per_weight=16))}.",
         working(qz.effective_bits, **bits(n)),
-        f"{_told(n, per_weight=16) / 1e9:.4g} GB / {_told(n) / 1e9:.4g} GB = "
-        f"{significant(_told(n, per_weight=16) / _told(n))}.",
+        _told_working(n),
+        f"In bf16: {_rounded(count(geometry(n.model)).total):,} · 2 B = {_told(n, per_weight=16):,.0f} B ≈ "
+        f"{format_bytes(_told(n, per_weight=16))}.",
+        f"{_told(n, per_weight=16):,.0f} B / {_told(n):,.0f} B ≈ {significant(_told(n, per_weight=16) / _told(n))}.",
     ],
 )
 

@@ -10,7 +10,7 @@ from calc import quantization as qz
 from calc import roofline
 from calc.parameters import count
 from calc.practice._problem import Problem
-from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held
+from calc.practice.quantization._model import CACHE, CHIPS, CHOICE, CROSSOVER, chip, geometry, held, tables
 from calc.units import (
     UNITS,
     counted,
@@ -28,6 +28,7 @@ GIB = UNITS["GiB"].factor
 ENGINE = "vllm"
 WEIGHED = ("bf16", "fp8-channel", "int8-channel", "int4-g128")  # what a service may choose from
 SHARE = 0.85  # of a GPU's memory for weights and cache, assumed
+CHUNK = 2048  # prompt tokens in a chunk, assumed
 STORED = {"bf16": 2.0, "8-bit": 1.0, "4-bit": 0.52}
 
 
@@ -173,9 +174,8 @@ slow_loop = Problem(
     },
     hint="Both times have the loop in them.",
     solution=lambda n: [
-        f"({n.slow} + {n.overhead}) ms / ({n.fast} + {n.overhead}) ms = {significant(_loop(n))}.",
-        "And back, from what was measured to the loop:",
-        working(qz.fixed_overhead, slow=n.slow / 1000, fast=n.fast / 1000, speedup=_loop(n)),
+        f"({n.slow} + {n.overhead}) ms / ({n.fast} + {n.overhead}) ms = {n.slow + n.overhead:.1f} ms / "
+        f"{n.fast + n.overhead:.1f} ms ≈ {significant(_loop(n))}.",
     ],
 )
 
@@ -230,6 +230,7 @@ room = Problem(
             memory_bytes=n.gib * GIB - _printed(n, n.weights),
             bytes_per_position=kv.layout(geometry(n.model), element=n.cache).bytes_per_position,
         ),
+        f"So {counted(_room(n), 'position')} fit{'s' * (_room(n) == 1)}.",
     ],
 )
 
@@ -277,12 +278,17 @@ def _judged(n: Numbers) -> list[str]:
             f"{caches} beside it."
             + (
                 f" By the floors of its weights a step of {n.sequences} tokens is "
-                f"{significant(steps['bf16'].floor_s / step.floor_s, 3)}× as fast as in bf16."
+                f"{_as_fast(steps['bf16'].floor_s / step.floor_s)} in bf16."
                 if name != "bf16"
                 else ""
             )
         )
     return lines
+
+
+def _as_fast(ratio: float) -> str:
+    text = significant(ratio, 3)
+    return "no faster than" if text == "1" else f"{text}× as fast as"
 
 
 def _floors(n: Numbers, name: str, tokens: int = 1) -> qz.Step:
@@ -335,13 +341,48 @@ def _decision(n: Numbers) -> list[str]:
     )
     return [
         f"In int4 a token takes {format_seconds(slope)} of arithmetic. {called} reads its weights in "
-        f"{format_seconds(read)}. The two are as long at {format_seconds(read)} / {format_seconds(slope)} = "
+        f"{format_seconds(read)}. The two are as long at {format_seconds(read)} / {format_seconds(slope)} ≈ "
         f"{significant(meet)} tokens.",
         f"{first} Decision: by their floors int4 is ahead up to {format_count(below)} tokens in a step, {short} from "
         f"{format_count(above)} on. {decode}, so take {called}{_beside(n, eight)}, if it keeps the floor on your own "
-        f"tasks; else {fallback}. What overturns it: most steps measured have fewer than {format_count(above)} tokens, "
-        "and int4 keeps your floor of quality.",
+        f"tasks; else {fallback}. {_overturned(n, eight, above)}",
     ]
+
+
+def _saved(n: Numbers, eight: str, tokens: int) -> float:
+    """Seconds that a step of so many tokens saves in int4 against eight bits, by their floors; it may lose some."""
+    return _floors(n, eight, tokens).floor_s - _floors(n, "int4-g128", tokens).floor_s
+
+
+def _overturned(n: Numbers, eight: str, above: int) -> str:
+    """When int4 takes less time in all: what small steps save against what steps with a chunk lose."""
+    saves, loses = _saved(n, eight, n.sequences), -_saved(n, eight, n.sequences + CHUNK)
+    chunk = f"a chunk of {CHUNK:,}, assumed,"
+    if saves <= 0:
+        return (
+            f"What overturns it: time, not the number of steps. By these floors a step of {n.sequences} tokens loses "
+            f"{format_seconds(-saves)} with int4, and one with {chunk} loses {format_seconds(loses)}. If at most times "
+            f"so few sequences run that steps of fewer than {format_count(above)} tokens save more than the others "
+            "lose, and int4 keeps your floor of quality, take int4."
+        )
+    others = loses / saves
+    return (
+        f"What overturns it: time, not the number of steps. By these floors a step of {n.sequences} tokens saves "
+        f"{format_seconds(saves)} with int4. One with {chunk} loses {format_seconds(loses)}, as much as "
+        f"{significant(others, 3)} of the others save. If fewer than one step in {format_count(ceil(1 + others))} "
+        "carries such a chunk, and int4 keeps your floor of quality, take int4."
+    )
+
+
+def _shape(n: Numbers) -> str:
+    """The model with what its bytes and those of its cache follow from."""
+    model = geometry(n.model)
+    ((mixer, layers),) = model.kinds()
+    return (
+        f"{model.name} ({count(model).total / 1e9:.4g} billion parameters, {tables(n) / 1e9:.4g} billion of them in "
+        f"the embedding and the output layer; {layers} layers with {mixer.kv_heads} KV heads of {mixer.key_dim} "
+        "elements)"
+    )
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -351,7 +392,8 @@ def _checklist(n: Numbers) -> list[str]:
         f"Sizes the weights first: {format_bytes(whole)} in bf16, {format_bytes(four)} in int4 with groups of 128.",
         "Asks what the chip multiplies in and what the engine supports on it, before asking what is small.",
         f"Says where a step with 4-bit weights waits for arithmetic: from {ceil(cross)} tokens here.",
-        f"Counts the tokens in a step: {n.sequences} sequences, one token each, plus the chunks of prompts.",
+        f"Counts the tokens in a step: {n.sequences} sequences, one token each, plus the chunks of prompts; and weighs "
+        "steps by their time.",
         f"Checks what fits beside the caches: {n.sequences} sequences of {n.positions:,} positions take "
         f"{format_bytes(_cached(n, 'bf16'))} on a GPU in bf16, of {format_bytes(_usable(n))} it may use.",
         "Treats the cache as a choice of its own, with its own bytes, its own speed and its own risk.",
@@ -378,7 +420,7 @@ service = Problem(
     },
     possible=lambda n: _fits(n, "int4-g128", "fp8"),
     ask=lambda n: (
-        f"You serve {geometry(n.model).name} on {n.gpus} × {chip(n.chip).name}, about {n.sequences} sequences at a "
+        f"You serve {_shape(n)} on {n.gpus} × {chip(n.chip).name}, about {n.sequences} sequences at a "
         f"time, up to {n.positions:,} positions each. An engine may use {format_percent(SHARE)} of a GPU's "
         f"{format_bytes(chip(n.chip).program_bytes.value)} for weights and cache. Somebody proposes 4-bit weights "
         "because they are four times smaller. How do you decide how to quantize, "
