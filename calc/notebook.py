@@ -117,9 +117,9 @@ def say(markdown: str) -> Prose:
     return Prose(markdown)
 
 
-def where(*functions: Callable) -> Prose:
-    """Say what the symbols of formulas stand for: put it under them, last in a cell."""
-    symbols = {symbol.text: symbol for function in functions for symbol in symbols_of(function)}
+def where(*functions: Callable, names: dict[str, str] | None = None) -> Prose:
+    """Say what the symbols of formulas, with `names` as `show` takes them, stand for: put it last in a cell."""
+    symbols = {symbol.text: symbol for function in functions for symbol in symbols_of(function, names=names)}
     return Prose("Symbols: " + "; ".join(f"${s.latex}$ {s.meaning}" for s in symbols.values()) + ".")
 
 
@@ -131,7 +131,7 @@ def show(function: Callable, *, names: dict[str, str] | None = None, **arguments
     function : callable
         A library formula.
     names : dict or None
-        Argument → the name whose symbol stands for it here.
+        Argument or result → the name whose symbol stands for it here.
     **arguments
         Plain numbers in base units.
 

@@ -90,7 +90,7 @@ def working(function: Callable, *, names: dict[str, str] | None = None, **argume
     function : callable
         A library formula made with `calc.units.dimensions`.
     names : dict or None
-        Argument → the name whose symbol stands for it here, such as ``{"kv_heads": "kv_heads_per_rank"}``.
+        Argument or result → the name whose symbol stands for it here, such as ``{"kv_heads": "kv_heads_per_rank"}``.
     **arguments
         Its arguments: plain numbers in base units, or Quantities, which are converted.
 
@@ -140,7 +140,7 @@ def working(function: Callable, *, names: dict[str, str] | None = None, **argume
             symbolic = _Writer(tex, None, units, names or {}).write(statement.value)
             substituted = _Writer(tex, numbers, units, {}).write(statement.value)
             relation, end = map(_tex_units, (about, result)) if tex else (about, result)
-            rendered.append((_name(target, tex), symbolic, relation + substituted, end))
+            rendered.append((_name((names or {}).get(target, target), tex), symbolic, relation + substituted, end))
         steps.append(Step(*rendered[0], latex=rendered[1]))
     return Working(value, tuple(steps))
 
@@ -352,11 +352,14 @@ class _Writer:
         return rf"\left({text}\right)" if self.tex else f"({text})"
 
 
-def symbols_of(function: Callable) -> list[Symbol]:
-    """The symbols a formula uses, arguments first, then what it works out on the way and its result: for a legend."""
+def symbols_of(function: Callable, *, names: dict[str, str] | None = None) -> list[Symbol]:
+    """The symbols a formula uses, arguments first, then what it works out on the way and its result: for a legend.
+
+    `names` as for `working`.
+    """
     on_the_way = [s.targets[0].id for s in _body(function.formula)[1] if isinstance(s, ast.Assign)]
-    names = [*function.units, *on_the_way, function.__name__]
-    return [SYMBOLS[n] for n in dict.fromkeys(names) if n in SYMBOLS]
+    used = ((names or {}).get(name, name) for name in (*function.units, *on_the_way, function.__name__))
+    return [SYMBOLS[name] for name in dict.fromkeys(used) if name in SYMBOLS]
 
 
 def legend(*functions: Callable) -> str:

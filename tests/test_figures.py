@@ -74,5 +74,6 @@ def test_only_marks_have_a_bare_color():
     axes.text(0, 0, "words", color=BLUE)
     axes.plot([0, 1], color=BLUE)
     svg = picture(figure, alt="A line.", caption="").svg
-    assert f"fill: color-mix(in srgb, {BLUE} {HUE_OF_TEXT}%, currentColor)" in re.search("<text[^>]*fill:[^>]*>", svg)[0]
+    words = re.search("<text[^>]*fill:[^>]*>", svg)[0]
+    assert f"fill: color-mix(in srgb, {BLUE} {HUE_OF_TEXT}%, currentColor)" in words
     assert f"stroke: {BLUE}" in svg

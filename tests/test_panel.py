@@ -28,7 +28,7 @@ def test_defaults_give_the_chapter_numbers():
     assert panel["ok"]
     assert panel["rows"][0]["text"] == "40 KiB"
     assert panel["working"][1].startswith(
-        "80 full layers: B_pos = 2 · L · n_rank · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B"
+        "80 full layers: B_rank = 2 · L · n_rank · d_h · s = 2 · 80 · 1 · 128 · 2 B = 40,960 B"
     )
     assert panel["meaning"] and panel["leaves_out"]
 

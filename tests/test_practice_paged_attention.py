@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 
 from calc import practice
@@ -131,3 +134,27 @@ def test_the_open_question_counts_what_it_names():
     text = " ".join(question.checklist())
     assert "2,992" in text and "8,992" in text and "34.33 GiB" in text
     assert "checklist" in question.check("8 blocks").message
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_plan_says_what_a_hit_takes_off_the_ttft(seed):
+    """Matrices once for each token and scores for each pair, at the peak of eight GPUs; weights read for the rest."""
+    question = practice.problem("paged_attention/cache-plan", seed)
+    assert all(text in question.text for text in ("80 layers", "8 KV heads of 128", "H100", "TTFT"))
+    n, c = question.numbers, config("llama-3.1-70b")
+    layers, wide, prompt = c["num_hidden_layers"], c["hidden_size"], n.system + n.history
+    one = 2 * wide * 128 * (c["num_attention_heads"] + c["num_key_value_heads"]) + 3 * wide * c["intermediate_size"]
+    vocabulary = c["vocab_size"] * wide
+
+    def least(new):
+        pairs = new * (prompt - new) + new * (new + 1) / 2
+        flop = 2 * new * layers * one + 4 * layers * wide * pairs + 2 * vocabulary
+        return max(flop / (8 * 989.5e12), 2 * (layers * one + vocabulary) / 8 / 3.35e12)
+
+    rest = prompt - (prompt - 1) // n.block_tokens * n.block_tokens
+    plan = str(question.solution())
+    saved = re.search(r"The difference, ([0-9.]+) ms, comes off.* found, it is ([0-9.]+) ms", plan)
+    assert math.isclose(float(saved[1]) / 1000, least(prompt) - least(rest), rel_tol=0.01)
+    some = n.system // n.block_tokens * n.block_tokens
+    assert math.isclose(float(saved[2]) / 1000, least(prompt) - least(prompt - some), rel_tol=0.01)
+    assert "The order: " in plan and "The measures: " in plan and "historys" not in plan

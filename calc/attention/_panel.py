@@ -7,7 +7,7 @@ from collections.abc import Callable
 from calc.attention._formulas import copies
 from calc.attention._variants import KINDS, main_mixer, multi_head, sharing, with_kv_heads
 from calc.hardware import accelerator
-from calc.kv_cache import formula_of, layout, resident_bytes, resident_positions
+from calc.kv_cache import ON_RANK, formula_of, layout, resident_bytes, resident_positions
 from calc.models import LatentAttention, ModelGeometry, RecurrentState, load
 from calc.panel import Panel, Row
 from calc.roofline import compute_share, flop_of, intensity_of, machine_balance
@@ -78,7 +78,7 @@ def attention_panel(
         Row(f"Arithmetic intensity of attention{each}", format_decimal(intensity, "FLOP/B"), keep=True),
         Row(f"What {chip.name} does while it reads a byte", format_decimal(balance, "FLOP/B")),
     )
-    names = {"kv_heads": "kv_heads_per_rank"} if ranks > 1 else {}
+    names = ON_RANK if ranks > 1 else None
     lines = [
         (counted(layers, f"{m.kind} layer"), formula_of(m, layers=layers, element=element, ranks=ranks))
         for m, layers in kinds

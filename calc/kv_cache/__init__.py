@@ -26,6 +26,7 @@ from calc.kv_cache._formulas import (
 )
 from calc.kv_cache._kinds import (
     ELEMENTS,
+    ON_RANK,
     Element,
     KindBytes,
     caches_of,
@@ -34,6 +35,7 @@ from calc.kv_cache._kinds import (
     has_index,
     in_words,
     index_bytes,
+    rank_working,
     state_bytes,
 )
 from calc.kv_cache._layout import (
@@ -51,6 +53,7 @@ from calc.kv_cache._panel import (
 
 __all__ = [
     "ELEMENTS",
+    "ON_RANK",
     "CacheLayout",
     "Element",
     "KindBytes",
@@ -75,6 +78,7 @@ __all__ = [
     "positions_that_fit",
     "positions_written",
     "present_bytes",
+    "rank_working",
     "resident_bytes",
     "resident_positions",
     "room_bytes",

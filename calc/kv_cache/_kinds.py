@@ -32,6 +32,12 @@ from calc.models import (
 )
 from calc.sources import load_json
 from calc.units import CalcError, format_count
+from calc.working import Working, working
+
+# what the symbols of a position's bytes stand for on one rank of several
+ON_RANK = {"kv_heads": "kv_heads_per_rank"} | dict.fromkeys(
+    (f"{kind}bytes_per_position" for kind in ("", "latent_", "unequal_", "mixed_latent_")), "rank_bytes"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,46 @@ def formula_of(mixer: object, *, layers: int, element: str, ranks: int = 1) -> t
     if stored.scale_bytes:
         size = scaled_element_bytes(element_bytes=size, scale_bytes=scales * stored.scale_bytes, group=group)
     return function, {"layers": layers, **widths, "element_bytes": size}
+
+
+def rank_working(mixer: object, *, layers: int, element: str, ranks: int) -> list[Working]:
+    """Show what one position leaves on one rank, from the KV heads that it stores of a layer, if there are heads.
+
+    Parameters
+    ----------
+    mixer
+        A layer kind of `ModelGeometry.kinds`.
+    layers : int
+        Layers of this kind.
+    element : str
+        A key of `ELEMENTS`.
+    ranks : int
+        Tensor-parallel ranks; heads are divided and floored without a check, which `layout` makes.
+
+    Returns
+    -------
+    list of Working
+        The heads of one rank, which latents don't have, then the bytes.
+
+    Raises
+    ------
+    CalcError
+        If this kind of layer doesn't grow with the sequence.
+
+    Examples
+    --------
+    >>> from calc.models import load
+    >>> (mixer, layers), = load("llama-3.1-70b").kinds()
+    >>> for line in rank_working(mixer, layers=layers, element="bf16", ranks=4):
+    ...     print(line.text)
+    n_rank = max(1, ⌊n_kv / R⌋) = max(1, ⌊8 / 4⌋) = 2
+    B_rank = 2 · L · n_rank · d_h · s = 2 · 80 · 2 · 128 · 2 B = 81,920 B = 80 KiB
+    """
+    function, arguments = formula_of(mixer, layers=layers, element=element, ranks=ranks)
+    lines = [working(function, names=ON_RANK, **arguments)]
+    if isinstance(mixer, FullAttention):
+        lines.insert(0, working(kv_heads_per_rank, kv_heads=mixer.kv_heads, ranks=ranks))
+    return lines
 
 
 def _sparse(part: str) -> dict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calc.kv_cache._formulas import positions_written, resident_positions, sequences_that_fit
-from calc.kv_cache._kinds import formula_of
+from calc.kv_cache._kinds import ON_RANK, formula_of
 from calc.kv_cache._layout import layout, present_bytes, room_to_finish_bytes
 from calc.models import RecurrentState, WindowAttention, load
 from calc.panel import Panel, Row
@@ -73,7 +73,7 @@ def cache_panel(
 def _kind_working(mixer: object, layers: int, element: str, ranks: int, positions: int) -> list[str]:
     """The formulas of one kind of layer: a position, and the positions it keeps if it has a window."""
     function, arguments = formula_of(mixer, layers=layers, element=element, ranks=ranks)
-    names = {"kv_heads": "kv_heads_per_rank"} if ranks > 1 else {}
+    names = ON_RANK if ranks > 1 else None
     lines = [f"{layers} {mixer.kind} layers: {working(function, names=names, **arguments).text}"]
     if isinstance(mixer, WindowAttention):
         lines.append(working(resident_positions, positions=positions, window=mixer.window).text)

@@ -6,7 +6,7 @@ from types import SimpleNamespace as Numbers
 
 from calc import kv_cache, roofline
 from calc.practice._problem import Problem
-from calc.practice.attention_variants._model import GIB, RANKS, chip, geometry, mixer, on_rank, sequence
+from calc.practice.attention_variants._model import GIB, RANKS, chip, geometry, mixer, sequence
 from calc.units import counted, format_bytes, format_count, significant
 from calc.working import working
 
@@ -110,25 +110,22 @@ new_model = Problem(
     solution=lambda n: [
         f"{n.ranks} KV heads on {n.ranks} ranks, one head each:",
         working(kv_cache.kv_heads_per_rank, kv_heads=n.ranks, ranks=n.ranks),
-        on_rank(
-            working(
-                kv_cache.bytes_per_position,
-                names={"kv_heads": "kv_heads_per_rank"},
-                layers=n.layers,
-                kv_heads=1,
-                head_dim=n.head_dim,
-                element_bytes=2,
-            )
+        working(
+            kv_cache.bytes_per_position,
+            names=kv_cache.ON_RANK,
+            layers=n.layers,
+            kv_heads=1,
+            head_dim=n.head_dim,
+            element_bytes=2,
         ),
         "A latent, whole on each rank:",
-        on_rank(
-            working(
-                kv_cache.latent_bytes_per_position,
-                layers=n.layers,
-                latent_dim=mixer(LATENT).latent_dim,
-                rope_dim=mixer(LATENT).rope_dim,
-                element_bytes=2,
-            )
+        working(
+            kv_cache.latent_bytes_per_position,
+            names=kv_cache.ON_RANK,
+            layers=n.layers,
+            latent_dim=mixer(LATENT).latent_dim,
+            rope_dim=mixer(LATENT).rope_dim,
+            element_bytes=2,
         ),
         "Sequences on one GPU with one head each:",
         working(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from types import SimpleNamespace as Numbers
 from typing import Any
 
 from calc import attention, kv_cache
 from calc.hardware import Accelerator, accelerator
 from calc.models import ModelGeometry, load
-from calc.symbols import SYMBOLS
 from calc.units import UNITS
 from calc.working import Working, working
 
@@ -58,24 +56,10 @@ def token_working(slug: str, element: str, **changed: Any) -> Working:
     return working(function, **arguments | changed)
 
 
-def on_rank(working_of_a_position: Working) -> Working:
-    """The working of a position's bytes, its result named as those that lie on one rank."""
-    *before, last = working_of_a_position.steps
-    rank = SYMBOLS["rank_bytes"]
-    named = replace(last, symbol=rank.text, latex=(rank.latex, *last.latex[1:]))
-    return replace(working_of_a_position, steps=(*before, named))
-
-
 def rank_workings(slug: str, element: str, ranks: int) -> list[Working]:
     """The heads that a rank keeps, if the cache has heads, and `token` on it, from those heads."""
     ((found, layers),) = geometry(slug).kinds()
-    function, arguments = kv_cache.formula_of(found, layers=layers, element=element, ranks=ranks)
-    if attention.sharing(found) == "MLA":
-        return [on_rank(working(function, **arguments))]
-    return [
-        working(kv_cache.kv_heads_per_rank, kv_heads=found.kv_heads, ranks=ranks),
-        on_rank(working(function, names={"kv_heads": "kv_heads_per_rank"}, **arguments)),
-    ]
+    return kv_cache.rank_working(found, layers=layers, element=element, ranks=ranks)
 
 
 def sequence(size: float, positions: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace as Numbers
 
-from calc import capacity, kv_cache
+from calc import capacity
 from calc.practice._problem import Problem
 from calc.practice.capacity._model import (
     ALIKE,
@@ -15,9 +15,10 @@ from calc.practice.capacity._model import (
     described,
     geometry,
     gib,
+    rank_block_working,
     token_bytes,
 )
-from calc.units import format_bytes, significant
+from calc.units import counted, format_bytes
 from calc.working import Working, working
 
 pool = Problem(
@@ -101,17 +102,11 @@ blocks = Problem(
     },
     hint="A block costs its positions in every layer, with the KV heads that this rank keeps.",
     solution=lambda n: [
-        *_token_working(n),
-        working(kv_cache.block_bytes, bytes_per_position=token_bytes(n), block_tokens=n.block),
+        *rank_block_working(n, n.ranks, n.block),
         working(capacity.pool_blocks, pool_bytes=gib(n.pool), block_bytes=token_bytes(n) * n.block),
+        f"A rank has {counted(_blocks(n), 'block')}.",
     ],
 )
-
-
-def _token_working(n: Numbers) -> list[Working]:
-    ((mixer, layers),) = geometry(n.model).kinds()
-    function, arguments = kv_cache.formula_of(mixer, layers=layers, element="bf16", ranks=n.ranks)
-    return [working(function, **arguments)]
 
 
 def _logits(n: Numbers, **changed: float) -> float:
@@ -174,13 +169,21 @@ def _engine_working(n: Numbers) -> Working:
     return working(capacity.remainder_pool_bytes, total_bytes=gib(n.total), workspace_bytes=workspace, **card)
 
 
-def _peak(n: Numbers) -> str:
-    """Whether weights, cache and activations are on the GPU together."""
-    need = gib(n.weights) + gib(n.activations) + _engine(n, n.engine)
-    if need <= gib(n.total) * (1 + 1e-9):
-        return f"At the peak weights, activations and cache take {format_bytes(need)} of the {n.total} GiB."
-    over = f"{significant(need / gib(1), 4)} GiB, more than the {n.total} GiB there are"
-    return f"At the peak weights, activations and cache need {over}: the engine runs out of memory. Lower the share."
+def _peak(n: Numbers) -> float:
+    """Bytes of weights, activations and cache together."""
+    return gib(n.weights) + gib(n.activations) + _engine(n, n.engine)
+
+
+def _peak_words(n: Numbers) -> str:
+    """How full the GPU is then, and whether the setting saw to it."""
+    held = f"At the peak weights, activations and cache take {format_bytes(_peak(n))} of the {n.total} GiB."
+    if n.engine not in ("sglang", "lmdeploy"):
+        return held
+    beside = gib(n.total) - gib(n.weights) - _engine(n, n.engine)
+    return (
+        f"{held} The setting does not see to that: beside weights and cache it leaves {format_bytes(beside)}, whatever "
+        "the activations need."
+    )
 
 
 fraction = Problem(
@@ -188,7 +191,7 @@ fraction = Problem(
     title="A fraction of what",
     level=2,
     step=ENGINES,
-    printed={"engine": "lmdeploy", "total": 79.1, "percent": 90, "weights": 54, "activations": 3},
+    printed={"engine": "lmdeploy", "total": 79.1, "percent": 80, "weights": 54, "activations": 3},
     choices={
         "engine": TOLD,
         "total": (44.3, 79.1, 139.8),
@@ -196,7 +199,7 @@ fraction = Problem(
         "weights": (14.5, 27, 54),
         "activations": (2, 3, 5.5),
     },
-    possible=lambda n: n.weights < 0.7 * n.total,
+    possible=lambda n: n.weights < 0.7 * n.total and _peak(n) <= gib(n.total),
     ask=lambda n: (
         f"A GPU shows {n.total} GiB and nothing else runs on it. Weights take {n.weights} GiB and activations "
         f"{n.activations} GiB at their peak; leave graphs and buffers aside. "
@@ -216,6 +219,6 @@ fraction = Problem(
     solution=lambda n: [
         f"It is a share of {capacity.memory_setting(n.engine).share_of.partition(';')[0]}.",
         _engine_working(n),
-        _peak(n),
+        _peak_words(n),
     ],
 )

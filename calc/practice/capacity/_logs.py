@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import capacity, kv_cache
 from calc.practice._problem import Problem
 from calc.practice.capacity._model import BLOCK, LOG, described, geometry, gib, token_bytes
-from calc.units import format_bytes, format_count
+from calc.units import counted, format_bytes, format_count
 from calc.working import Working, working
 
 
@@ -95,6 +95,7 @@ def _group_working(n: Numbers) -> list[str | Working]:
         f"Full layers: {n.length:,} / {BLOCK}, rounded up, are {_whole(n):,} blocks.",
         f"In all groups: {windows} · {format_count(one.value)} + {others} · {_whole(n):,} = {_needed(n):,} blocks.",
         working(capacity.printed_tokens, blocks=n.blocks, request_blocks=_needed(n), length=n.length),
+        f"The log prints {counted(_printed(n, _needed(n)), 'token')}.",
     ]
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace as Numbers
 from calc import capacity, kv_cache, models
 from calc.models import ModelGeometry
 from calc.units import UNITS
+from calc.working import Working, working
 
 # The chapter's steps that the problems return to.
 WEIGHTS, WORKSPACE, POOL, ENGINES, LIMIT, CUTS, ROOM, RULES, LOG = (f"capacity#step-{n}" for n in range(2, 11))
@@ -38,14 +39,28 @@ def token_bytes(
     return function(**arguments | ({} if kv_heads is None else {"kv_heads": kv_heads}))
 
 
-def described(n: Numbers) -> str:
+def rank_block_working(n: Numbers, ranks: int, block_tokens: int) -> list[str | Working]:
+    """What a block of a bf16 cache takes on one rank, one position first."""
+    ((mixer, layers),) = geometry(n.model).kinds()
+    heads, one = kv_cache.rank_working(mixer, layers=layers, element="bf16", ranks=ranks)
+    names = {"bytes_per_position": "rank_bytes"}
+    block = working(kv_cache.block_bytes, names=names, bytes_per_position=one.value, block_tokens=block_tokens)
+    return [heads, "One position on a rank:", one, block]
+
+
+def shape(n: Numbers) -> str:
     """The shape of the drawn model in words."""
     model = geometry(n.model)
     ((mixer, layers),) = model.kinds()
     return (
-        f"{model.name} has {layers} layers, a hidden size of {model.hidden:,}, {mixer.query_heads} query heads and "
-        f"{mixer.kv_heads} KV heads of {mixer.key_dim} elements"
+        f"{layers} layers, a hidden size of {model.hidden:,}, {mixer.query_heads} query heads and {mixer.kv_heads} KV "
+        f"heads of {mixer.key_dim} elements"
     )
+
+
+def described(n: Numbers) -> str:
+    """The drawn model with its shape in words."""
+    return f"{geometry(n.model).name} has {shape(n)}"
 
 
 def budget(n: Numbers, **changed: float) -> float:

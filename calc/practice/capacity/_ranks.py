@@ -56,6 +56,7 @@ attention = Problem(
     step=WEIGHTS,
     printed={"model": "llama-3.1-70b", "ranks": 16},
     choices={"model": (*ALIKE[1:], "mixtral-8x22b", "mistral-nemo"), "ranks": (4, 8, 16, 32)},
+    possible=lambda n: geometry(n.model).kinds()[0][0].query_heads % n.ranks == 0,
     ask=lambda n: (
         f"{described(n)}. Its weights are bf16, on {n.ranks} tensor-parallel ranks. How much do the query, key, "
         "value and "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace as Numbers
 
-from calc import capacity, kv_cache, queueing, roofline
+from calc import capacity, kv_cache, parameters, queueing, roofline
 from calc.hardware import accelerator
 from calc.parallel import Parallel
 from calc.practice._problem import Problem
-from calc.practice.capacity._model import BLOCK, LIMIT, ROOM, RULES, geometry, gib
-from calc.units import format_bytes, format_count, format_percent, format_seconds, significant
+from calc.practice.capacity._model import BLOCK, LIMIT, ROOM, RULES, geometry, gib, rank_block_working, shape
+from calc.units import format_bytes, format_count, format_percent, format_seconds
 from calc.working import working
 
 
@@ -139,8 +139,10 @@ def _load(n: Numbers) -> list[str]:
         *lines,
         f"The prompt's step samples the first token. The other {n.output - 1:,} of a response take "
         f"{format_seconds(decode)} or more, {format_seconds(step)} a step to read the weights. Others' prompts leave "
-        f"prompt and response {format_percent(1 - _busy(n), 2)} of the time: by these floors a request stays "
-        f"{format_seconds(stay)}, and about {significant(flying, 2)} are in at once on average.",
+        f"prompt and response {format_percent(1 - _busy(n), 2)} of the time. So a request that runs to its limit "
+        f"stays at least {format_seconds(stay)}, and if all do, at least {format_count(int(flying))} are in at once on "
+        f"average. Both are floors: reads of the cache and the {2 * len(geometry(n.model).layers)} all-reduces of a "
+        "step come on top.",
         f"Decision: admit {format_count(requests)}, and queue the next one before the engine, up to the wait that is "
         "promised; refuse it after that. "
         + (
@@ -193,11 +195,13 @@ node = Problem(
         "rate": (2, 6, 15),
     },
     ask=lambda n: (
-        f"You get one node of eight H100 80GB for {geometry(n.model).name} in bf16. About {n.rate} requests arrive "
-        f"each second, with prompts of {n.prompt:,} tokens and responses of at most {n.output:,}. A program sees "
-        f"{SHOWN_GIB:g} GiB of each GPU, of which the engine may use {SHARE:.0%}; a run found that it "
-        f"needs {BESIDE_GIB} GiB on each beside weights and cache. How do you work out how many requests the node may "
-        "hold at once, all eight GPUs in one tensor-parallel group, and what do you do with the next one?"
+        f"You get one node of eight H100 80GB for {geometry(n.model).name} in bf16: "
+        f"{format_count(parameters.count(geometry(n.model)).total)} parameters, {shape(n)}. About {n.rate} requests "
+        f"arrive each second, with prompts of {n.prompt:,} tokens and responses of at most {n.output:,}. A program "
+        f"sees {SHOWN_GIB:g} GiB of each GPU, of which the engine may use {SHARE:.0%}; a run found that it "
+        f"needs {BESIDE_GIB} GiB on each beside weights and cache. Blocks hold {BLOCK} positions. How do you work out "
+        "how many requests the node may hold at once, all eight GPUs in one tensor-parallel group, and what do you do "
+        "with the next one?"
     ),
     checklist=_checklist,
     hint="Memory first, rank by rank. Then a rule that every admitted request survives. Then ask what the load needs.",
@@ -211,6 +215,7 @@ node = Problem(
             graph_bytes=0,
             communication_bytes=0,
         ),
+        *rank_block_working(n, RANKS, BLOCK),
         working(
             capacity.pool_blocks, pool_bytes=_plan(n).limiting.pool_bytes, block_bytes=_plan(n).limiting.block_bytes
         ),

@@ -52,11 +52,20 @@ per_rank = Problem(
         "counts one token": token,
     },
     hint="Every rank needs at least one whole KV head. With more ranks than heads, heads are copied.",
-    solution=lambda n: [
-        working(kv.kv_heads_per_rank, kv_heads=attention(n)[0].kv_heads, ranks=n.ranks),
-        *sequence_working(n),
-    ],
+    solution=lambda n: _rank_working(n),
 )
+
+
+def _rank_working(n: Numbers) -> list[str | Working]:
+    mixer, layers = attention(n)
+    heads, one = kv.rank_working(mixer, layers=layers, element=n.element, ranks=n.ranks)
+    names = {"bytes_per_position": "rank_bytes"}
+    return [
+        heads,
+        "One position on a rank:",
+        one,
+        working(kv.sequence_bytes, names=names, bytes_per_position=one.value, positions=n.positions),
+    ]
 
 
 def _expanded(n: Numbers) -> float:

@@ -14,6 +14,7 @@ from calc.practice.kv_cache._model import (
     FIT,
     GIB,
     POSITIONS,
+    attention,
     described,
     geometry,
     layout,
@@ -23,7 +24,7 @@ from calc.practice.kv_cache._model import (
     token_working,
     within_context,
 )
-from calc.units import format_bytes
+from calc.units import counted, format_bytes, format_seconds
 from calc.working import Working, working
 
 
@@ -52,7 +53,7 @@ finish_positions = Problem(
         "leaves out the first sampled token as well": lambda n: n.prompt + n.output - 2,
     },
     hint="A token is written by the step that samples the next one. No step follows the last token.",
-    solution=lambda n: [_end_working(n)],
+    solution=lambda n: [_end_working(n), f"It holds {counted(_end_working(n).value, 'position')}."],
 )
 
 
@@ -161,6 +162,7 @@ admission = Problem(
         _end_working(n),
         working(kv.sequence_bytes, bytes_per_position=token(n), positions=_end_working(n).value),
         working(kv.sequences_that_fit, memory_bytes=n.gib * GIB, sequence_bytes=_present(n, n.output)),
+        f"So {counted(_admitted(n, n.output), 'request')} can be admitted.",
     ],
 )
 
@@ -168,7 +170,7 @@ admission = Problem(
 
 
 READER_S = 60  # from a response to the next turn, as the question says
-RESPONSE_S, LONGER_S = 6.7, 20  # a turn from its arrival to its last token: assumed, and what would overturn the mix
+TOKEN_MS, SLOWER_MS = 7, 20  # from a token to the next: as the question says, and what would overturn the mix
 
 
 def _history(n: Numbers) -> float:
@@ -182,6 +184,11 @@ def _end_of_turn(n: Numbers) -> Working:
 def _turn(n: Numbers) -> float:
     """Bytes that a running turn has at its end: the history and the whole response."""
     return kv.sequence_bytes(bytes_per_position=token(n), positions=_end_of_turn(n).value)
+
+
+def _response_s(n: Numbers, token_ms: float) -> float:
+    """A response that runs to its limit."""
+    return n.output * token_ms / 1000
 
 
 def _fit(n: Numbers, size: float, memory: float | None = None) -> Working:
@@ -199,23 +206,29 @@ def _mix(n: Numbers, response_s: float) -> tuple[int, int, int]:
 
 def _overturned(n: Numbers) -> str:
     """The mix of longer responses."""
-    (_, before, _), (wanted, running, kept) = _mix(n, RESPONSE_S), _mix(n, LONGER_S)
+    slower_s = _response_s(n, SLOWER_MS)
+    (_, before, _), (wanted, running, kept) = _mix(n, _response_s(n, TOKEN_MS)), _mix(n, slower_s)
     if before == running:
         return (
             f"What overturns the mix: shorter responses. Longer ones don't, for no more than {running:,} turns are "
             "admitted; the others wait."
         )
     admitted = "run" if wanted == running else f"want to run, {running:,} are admitted"
-    stay = "1 history stays" if kept == 1 else f"{kept:,} histories stay"
-    return f"What overturns the mix: longer responses; at {LONGER_S} s {wanted:,} turns {admitted}, and {stay}."
+    stay = {0: "no history stays", 1: "1 history stays"}.get(kept, f"{kept:,} histories stay")
+    return (
+        f"What overturns the mix: longer responses. At {SLOWER_MS} ms a token they take {format_seconds(slower_s)}, "
+        f"{wanted:,} turns {admitted}, and {stay}."
+    )
 
 
 def _plan(n: Numbers) -> list[str | Working]:
     """The numbers of the design, and the rule that follows from them."""
     most = _fit(n, _turn(n)).value
-    wanted, running, kept = _mix(n, RESPONSE_S)
+    response_s = _response_s(n, TOKEN_MS)
+    wanted, running, kept = _mix(n, response_s)
     left = n.gib * GIB - running * _turn(n)
     dropped = n.conversations - running - kept
+    stay = {0: "no idle one stays", 1: "1 stays"}.get(kept, f"{kept:,} stay")
     fate = f"the other {dropped:,} are dropped or moved to host memory" if dropped else "none is dropped"
     fewer = f" Only {running:,} of them are admitted." if running < wanted else ""
     return [
@@ -227,13 +240,13 @@ def _plan(n: Numbers) -> list[str | Working]:
         _end_of_turn(n),
         working(kv.sequence_bytes, bytes_per_position=token(n), positions=_end_of_turn(n).value),
         _fit(n, _turn(n)),
-        f"The mix: say a response takes {RESPONSE_S:g} s, and its reader {READER_S} s. A turn then runs for that share "
-        f"of the time, and {n.conversations:,} · {RESPONSE_S:g} / ({READER_S} + {RESPONSE_S:g}), about {wanted:,} "
-        f"turns, run at once (Little's law).{fewer} They are promised {running:,} · {format_bytes(_turn(n))}. The "
+        f"The mix: a response that runs to its limit takes {n.output:,} · {TOKEN_MS} ms = "
+        f"{format_seconds(response_s)}, and its reader {READER_S} s. A turn then runs for that share of the time, and "
+        f"{n.conversations:,} · {response_s:g} / ({READER_S} + {response_s:g}), about {wanted:,} turns, run at once "
+        f"(Little's law).{fewer} They are promised {running:,} · {format_bytes(_turn(n))}. The "
         f"{format_bytes(left)} left hold idle histories:",
         _fit(n, _history(n), left),
-        f"Of {n.conversations:,} open conversations {running:,} are being answered, {kept:,} "
-        f"stay{'s' * (kept == 1)} in the cache, and {fate}.",
+        f"Of {n.conversations:,} open conversations {running:,} are being answered, {stay} in the cache, and {fate}.",
         "The rule: admit a turn if the running ones and it, each counted at its end (what it holds plus its room to "
         f"finish), stay within {n.gib} GiB: up to {most:,} of this size. Idle histories do not count. They make way, "
         "least recently used first. A turn that is not admitted waits.",
@@ -284,9 +297,10 @@ chat_service = Problem(
     possible=within_context,
     ask=lambda n: (
         f"A chat service on {geometry(n).name} keeps {n.conversations:,} conversations open, each about "
-        f"{n.history:,} tokens long. A user answers after a minute or so; a response has at most {n.output:,} tokens. "
-        f"The cache is {n.element}, and all GPUs together have {n.gib} GiB for it. What do you keep in the cache, and "
-        "what is your rule for admitting the next turn?"
+        f"{n.history:,} tokens long. The model has {attention(n)[1]} layers and {attention(n)[0].kv_heads} KV heads of "
+        f"{attention(n)[0].key_dim} elements. A user answers after a minute or so; a response has at most "
+        f"{n.output:,} tokens, and say each takes {TOKEN_MS} ms. The cache is {n.element}, and all GPUs together have "
+        f"{n.gib} GiB for it. What do you keep in the cache, and what is your rule for admitting the next turn?"
     ),
     checklist=_checklist,
     hint="Start with one conversation in bytes. Then ask who is writing now and who is only waiting.",

@@ -6,8 +6,8 @@ from types import SimpleNamespace as Numbers
 
 from calc import paging
 from calc.practice._problem import Problem
-from calc.practice.paged_attention._model import BYTES, MODELS, SIZES, TABLE, attention, heads, name
-from calc.units import format_count
+from calc.practice.paged_attention._model import BYTES, MODELS, SIZES, attention, heads, name
+from calc.units import counted, format_count
 from calc.working import Working, working
 
 
@@ -49,7 +49,7 @@ slot = Problem(
     id="paged_attention/slot",
     title="Through the table",
     level=1,
-    step=TABLE,
+    step=BYTES,
     printed={"position": 700, "block_tokens": 16, "first": 120},
     choices={
         "position": (37, 150, 333, 700, 1001, 1999, 4097),
@@ -77,6 +77,7 @@ slot = Problem(
     solution=lambda n: [
         *_walk(n),
         working(paging.slot, block=_block(n), offset=_place(n), block_tokens=n.block_tokens),
+        f"Before it lie {counted(_slot(n), 'position')}.",
     ],
 )
 

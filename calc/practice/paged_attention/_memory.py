@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc import kv_cache, paging
 from calc.practice._problem import Problem
 from calc.practice.paged_attention._model import GIB, MODELS, SHARING, WASTE, described, token
-from calc.units import format_bytes, format_count
+from calc.units import counted, format_bytes, format_count
 from calc.working import Working, working
 
 
@@ -46,6 +46,7 @@ blocks_held = Problem(
     solution=lambda n: [
         working(kv_cache.positions_written, prompt=n.prompt, generated=n.generated),
         working(kv_cache.blocks, positions=n.prompt + n.generated - 1, block_tokens=n.block_tokens),
+        f"It holds {counted(_blocks(n.prompt + n.generated - 1, n.block_tokens), 'block')}.",
     ],
 )
 
@@ -91,7 +92,7 @@ last_block = Problem(
         working(paging.unused_positions, positions=n.positions, block_tokens=n.block_tokens),
         f"One position on a rank: {format_bytes(token(n.model, n.ranks, n.element))}.",
         f"{paging.unused_positions(positions=n.positions, block_tokens=n.block_tokens)} · "
-        f"{format_bytes(token(n.model, n.ranks, n.element))} = {format_bytes(_empty(n))}",
+        f"{format_bytes(token(n.model, n.ranks, n.element))} = {format_bytes(_empty(n))}.",
     ],
 )
 
@@ -116,8 +117,8 @@ recovered = Problem(
     },
     ask=lambda n: (
         f"{described(_in_bf16(n))}. An engine reserves {n.reserved:,} positions for each sequence. One of them has "
-        f"written {n.positions:,}. How much memory comes back on one rank if it holds blocks of {n.block_tokens} "
-        "instead?"
+        f"written {n.positions:,}. How much memory comes back on one rank if it holds blocks of "
+        f"{n.block_tokens:,} instead?"
     ),
     answer=_recovered,
     mistakes={
@@ -131,11 +132,12 @@ recovered = Problem(
     hint="Positions reserved, less the positions of whole blocks; then bytes.",
     solution=lambda n: [
         working(kv_cache.blocks, positions=n.positions, block_tokens=n.block_tokens),
-        f"{n.reserved:,} − {_blocks(n.positions, n.block_tokens)} · {n.block_tokens} = "
+        f"{n.reserved:,} − {_blocks(n.positions, n.block_tokens)} · {n.block_tokens:,} = "
         f"{format_count(_recovered(n) / token(n.model, n.ranks, 'bf16'))} positions of "
         f"{format_bytes(token(n.model, n.ranks, 'bf16'))}:",
         working(
             kv_cache.sequence_bytes,
+            names={"bytes_per_position": "rank_bytes"},
             bytes_per_position=token(n.model, n.ranks, "bf16"),
             positions=int(_recovered(n) / token(n.model, n.ranks, "bf16")),
         ),
@@ -203,7 +205,7 @@ more_sequences = Problem(
         working(kv_cache.blocks, positions=n.positions, block_tokens=n.block_tokens),
         _fit_working(n, _blocks(n.positions, n.block_tokens) * n.block_tokens),
         f"{format_count(_paged(n))} − {format_count(_fit(n, n.reserved))} = "
-        f"{format_count(_paged(n) - _fit(n, n.reserved))} more.",
+        f"{format_count(_paged(n) - _fit(n, n.reserved))} more sequences.",
     ],
 )
 

@@ -10,7 +10,7 @@ from calc.models import FullAttention, load
 from calc.units import UNITS
 
 # The chapter's steps that the problems return to.
-TABLE, BYTES, WASTE, SHARING, MATCHING, LAW = (f"paged_attention#step-{n}" for n in range(1, 7))
+BYTES, WASTE, SHARING, MATCHING, LAW = (f"paged_attention#step-{n}" for n in range(2, 7))
 
 GIB = UNITS["GiB"].factor
 SIZES = {"bf16": 2, "fp8": 1}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace as Numbers
 
-from calc import kv_cache, paging
+from calc import kv_cache, models, paging, roofline
+from calc.hardware import accelerator
 from calc.practice._problem import Problem
-from calc.practice.paged_attention._model import GIB, LAW, MATCHING, name, token
-from calc.units import counted, format_bytes, format_count, format_percent
+from calc.practice.paged_attention._model import GIB, LAW, MATCHING, attention, name, token
+from calc.units import counted, format_bytes, format_count, format_percent, format_seconds
 from calc.working import Working, working
 
 LARGE = (448, 528, 784, 832, 1056, 1600, 2096)
@@ -43,7 +44,10 @@ again = Problem(
         "counts blocks": lambda n: _hit(n.prompt, n.block_tokens) // n.block_tokens,
     },
     hint="The last token must be computed. How many full blocks lie before it?",
-    solution=lambda n: [working(paging.hit_positions, prompt=n.prompt, block_tokens=n.block_tokens, dropped_blocks=0)],
+    solution=lambda n: [
+        working(paging.hit_positions, prompt=n.prompt, block_tokens=n.block_tokens, dropped_blocks=0),
+        f"Found are {counted(_hit(n.prompt, n.block_tokens), 'token')}.",
+    ],
 )
 
 with_drafter = Problem(
@@ -69,7 +73,8 @@ with_drafter = Problem(
         "computes the last token alone": lambda n: 1,
         "gives up two blocks": lambda n: n.prompt - _hit(n.prompt, n.block_tokens, 2),
     },
-    hint="Full blocks before the last token, less one. The rest is computed.",
+    hint="Start from what the prompt would find without a drafter. Then think of what the drafter reads and the cache "
+    "doesn't keep.",
     solution=lambda n: [
         working(paging.hit_positions, prompt=n.prompt, block_tokens=n.block_tokens, dropped_blocks=1),
         f"{n.prompt:,} − {_hit(n.prompt, n.block_tokens, 1):,} = "
@@ -117,7 +122,7 @@ system_prompt = Problem(
     },
     hint="The block in which the prompts part has another key for every request.",
     solution=lambda n: [
-        f"Full blocks of the system prompt: {n.system:,} // {n.block_tokens} = {n.system // n.block_tokens}, "
+        f"Full blocks of the system prompt: ⌊{n.system:,} / {n.block_tokens}⌋ = {n.system // n.block_tokens}, that is "
         f"{n.system // n.block_tokens * n.block_tokens:,} tokens.",
         f"The first request computes {n.system + n.question:,} tokens, each of the others "
         f"{n.system + n.question - n.system // n.block_tokens * n.block_tokens:,}.",
@@ -127,8 +132,26 @@ system_prompt = Problem(
 )
 
 
+MODEL, RANKS, CHIP = "llama-3.1-70b", 8, "h100-sxm"
+
+
+def _prefill_s(prompt: int, found: int) -> float:
+    """Least time in which the ranks compute what the cache doesn't have of a prompt."""
+    floor = roofline.prefill_floor(
+        models.load(MODEL), accelerator(CHIP), prompt=prompt - found, cached=found, ranks=RANKS
+    )
+    return floor.seconds
+
+
+def _saved(n: Numbers) -> tuple[float, float]:
+    """What the floor of a prefill loses by a hit: in instructions and history, and in the instructions alone."""
+    prompt, prefix = n.system + n.history, n.system // n.block_tokens * n.block_tokens
+    found = (_hit(prompt, n.block_tokens), prefix)
+    return tuple(_prefill_s(prompt, 0) - _prefill_s(prompt, hit) for hit in found)
+
+
 def _plan(n: Numbers) -> list[str]:
-    each = token("llama-3.1-70b", 8, "bf16")
+    each = token(MODEL, RANKS, "bf16")
     prefix = n.system // n.block_tokens * n.block_tokens
     found = _hit(n.system + n.history, n.block_tokens)
     return [
@@ -136,6 +159,8 @@ def _plan(n: Numbers) -> list[str]:
         "then the history, then the question. A date or a user's name at the start makes every key differ.",
         f"Counts what a hit saves: {format_count(prefix)} of the first {format_count(n.system)} tokens in blocks of "
         f"{n.block_tokens}, with {format_count(n.system - prefix)} at the end of the prefix computed again.",
+        f"Turns it into TTFT: with the history a hit takes {format_seconds(_saved(n)[0], 3)} off the floor of a "
+        f"prefill, with the instructions alone {format_seconds(_saved(n)[1], 3)}.",
         f"Counts what it costs to keep: one copy of the instructions is {format_bytes(prefix * each)} on each rank; "
         f"the histories of {n.sessions} open sessions are {format_bytes(n.sessions * n.history * each)}.",
         f"Compares that with the pool of {n.gib} GiB: histories alone fill "
@@ -155,7 +180,7 @@ def _plan(n: Numbers) -> list[str]:
 
 def _decision(n: Numbers) -> list[str]:
     """What is kept, and the number of sessions at which that ends."""
-    each, pool = token("llama-3.1-70b", 8, "bf16"), n.gib * GIB
+    each, pool = token(MODEL, RANKS, "bf16"), n.gib * GIB
     shared = n.tenants * (n.system // n.block_tokens) * n.block_tokens * each
     most = int((pool - shared) // (n.history * each))
     left = pool - shared - n.sessions * n.history * each
@@ -173,22 +198,48 @@ def _decision(n: Numbers) -> list[str]:
         ]
     return [
         salted,
-        f"Beside them the pool holds {counted(most, 'history')} at most, of {n.sessions}, and less while turns run. If "
-        "all write equally often, the least recently used history goes just before its user returns, and hardly any "
-        "history hits. So put a tier in host memory below the pool, or route the sessions to "
-        f"{-(-n.sessions // most)} replicas or more. What overturns this: measured, most messages come from fewer than "
-        f"{most} of the sessions.",
+        f"Beside them the pool holds {format_count(most)} {'history' if most == 1 else 'histories'} at most, of "
+        f"{n.sessions}, and less while turns run. If all write equally often, the least recently used history goes "
+        "just before its user returns, and hardly any history hits. So put a tier in host memory below the pool, or "
+        f"route the sessions to {-(-n.sessions // most)} replicas or more. What overturns this: measured, most "
+        f"messages come from fewer than {most} of the sessions.",
     ]
 
 
+def _saving(n: Numbers) -> str:
+    """What a hit takes off the TTFT."""
+    prompt = n.system + n.history
+    found = _hit(prompt, n.block_tokens)
+    both, instructions = _saved(n)
+    return (
+        f"By the roofline's floor the ranks compute all {prompt:,} tokens in "
+        f"{format_seconds(_prefill_s(prompt, 0), 3)} or more, and the {prompt - found:,} that are not found in "
+        f"{format_seconds(_prefill_s(prompt, found), 3)} or more. The difference, {format_seconds(both, 3)}, comes off "
+        f"the floor of the TTFT. If only the instructions are found, it is {format_seconds(instructions, 3)}."
+    )
+
+
 def _plan_working(n: Numbers) -> list[str | Working]:
-    each = token("llama-3.1-70b", 8, "bf16")
+    found, layers = attention(MODEL)
+    rank = kv_cache.rank_working(found, layers=layers, element="bf16", ranks=RANKS)
     return [
-        "What instructions and a history find:",
+        "What instructions and a history find, by the law of Step 6:",
         working(paging.hit_positions, prompt=n.system + n.history, block_tokens=n.block_tokens, dropped_blocks=0),
-        "What the open sessions hold on one rank:",
-        working(kv_cache.sequence_bytes, bytes_per_position=each, positions=n.sessions * n.history),
+        _saving(n),
+        rank[0],
+        "One position on a rank:",
+        rank[1],
+        "What the open sessions hold there:",
+        working(
+            kv_cache.sequence_bytes,
+            names={"bytes_per_position": "rank_bytes"},
+            bytes_per_position=rank[-1].value,
+            positions=n.sessions * n.history,
+        ),
         *_decision(n),
+        "The order: instructions, then the tenant's documents if there are any, then the history, then the question. "
+        "Whatever changes from request to request, such as a date, comes last. The measures: hit tokens over prompt "
+        "tokens, evictions, and the TTFT of hits apart from that of misses.",
     ]
 
 
@@ -207,8 +258,10 @@ cache_plan = Problem(
         "block_tokens": (16, 64, 128),
     },
     ask=lambda n: (
-        f"An assistant on {name('llama-3.1-70b')}, 8 tensor-parallel ranks with {n.gib} GiB each for a cache in bf16 "
-        f"in blocks of {n.block_tokens} tokens, serves {n.tenants} tenants. Every request starts "
+        f"An assistant on {name(MODEL)} in bf16, which has {attention(MODEL)[1]} layers and "
+        f"{attention(MODEL)[0].kv_heads} KV heads of {attention(MODEL)[0].key_dim} elements, serves {n.tenants} "
+        f"tenants. Its {RANKS} tensor-parallel ranks are {accelerator(CHIP).name} with {n.gib} GiB each for a cache in "
+        f"bf16, in blocks of {n.block_tokens} tokens. Every request starts "
         f"with {n.system:,} tokens of instructions. {n.sessions} "
         f"sessions are open, with {n.history:,} tokens of history each; a user writes every minute or so. TTFT is too "
         "high. Plan the prefix cache: the order of the prompt, the keys, what is kept, what you measure."
