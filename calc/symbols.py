@@ -441,7 +441,7 @@ SYMBOLS: dict[str, Symbol] = {
     "attention_flop": Symbol("F_attn", "attention arithmetic of one new token in all layers", "FLOP"),
     "position_flop": Symbol("f_attn", "attention arithmetic for each position read, all layers", "FLOP"),
     "crossing_sequences": Symbol("N_cross", "sequences at which arithmetic takes as long as reading", ""),
-    "longest_crossing": Symbol("T_never", "cached positions from which no batch crosses", ""),
+    "longest_crossing": Symbol("T_never", "positions read, a token's own included, from which no batch crosses", ""),
     "message_bytes": Symbol("B_msg", "bytes that the ranks add up at once", "byte"),
     "ring_bytes": Symbol("B_sent", "bytes that each rank sends in one all-reduce", "byte"),
     "sent_bytes": Symbol("B_sent", "bytes that each rank sends in one all-reduce", "byte"),

@@ -128,6 +128,24 @@ def test_giving_the_prompt_the_whole_budget_is_named_and_never_right():
             assert not verdict.right and mistake in (verdict.mistake or ""), (name, n, verdict)
 
 
+def test_a_count_is_given_with_its_unit_in_the_end():
+    for name in ("room", "steps", "last", "positions-again"):
+        problem = PROBLEMS[f"chunked_prefill/{name}"]
+        for seed in range(12):
+            n = problem.draw(seed)
+            value = problem.answer(n)
+            noun = problem.unit if value != 1 else problem.unit.removesuffix("s")
+            assert f"{value:,} {noun}" in problem.solution(n)[-1]
+
+
+def test_the_chats_own_prompts_are_left_room_in_the_budget():
+    for seed in range(8):
+        question = practice.problem("chunked_prefill/choose-budget", seed)
+        told = str(question.solution()).replace(",", "")
+        alone = re.search(r"(\d+) for the document alone leave them none", told)[1]
+        assert f"{int(alone) + question.numbers.streams} the {question.numbers.streams} chats included" in told
+
+
 def test_two_documents_wait_for_one_another():
     """The mean wait for a server with one service time, and the service time whose mean stay is what is accepted."""
     for seed in range(12):

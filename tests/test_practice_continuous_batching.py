@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+import random
 import re
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,6 +131,41 @@ def test_the_checklist_is_long_enough():
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_the_most_it_can_gain_is_asked_for_as_a_bound_and_no_lengths_pass_it(seed):
+    """With fewer batches than places it is not reached either, so nobody is asked for the most possible."""
+    problem = PROBLEMS["continuous_batching/most-gain"]
+    n, rng = problem.draw(seed), random.Random(seed)
+    assert "What bound" in problem.ask(n) and "at most" not in problem.ask(n)
+    for _ in range(60):
+        lengths = [1] * n.requests
+        favored = rng.sample(range(n.requests), rng.randint(1, n.requests))
+        for _ in range(n.requests * (n.mean - 1)):
+            lengths[rng.choice(favored)] += 1
+        drawn = SimpleNamespace(lengths=lengths, places=n.places)
+        assert Fraction(static(drawn), continuous(drawn)) <= most_gain(n)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_share_of_the_steps_is_divided_before_the_eyes_of_the_reader(seed):
+    problem = PROBLEMS["continuous_batching/seconds"]
+    n = problem.draw(seed)
+    first = str(problem.solution(n)[0])
+    for tokens in (n.longest, n.mean):
+        assert f"{tokens} / {n.places} = {float(Fraction(tokens, n.places)):g} in" in first
+
+
+def test_the_step_that_the_pool_returns_to_has_its_formula():
+    """Positions at the end and whole blocks stand in Step 7 itself."""
+    (path,) = (Path(__file__).parent.parent / "book").glob("*/continuous_batching.ipynb")
+    sources = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    step = int(PROBLEMS["continuous_batching/pool"].step.rpartition("-")[2])
+    starts = [i for i, source in enumerate(sources) if f"### Step {step} ·" in source]
+    end = next(i for i, source in enumerate(sources) if i > starts[0] and source.startswith("## "))
+    shown = "\n".join(source for source in sources[starts[0] : end] if "show(" in source)
+    assert "kv_cache.positions_written," in shown and "kv_cache.blocks," in shown
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_the_shared_server_keeps_its_promise_without_prompts(seed):
     """The design question says that a full step has room left, and how many requests would use it up."""
     n = PROBLEMS["continuous_batching/shared-server"].draw(seed)
@@ -136,6 +175,8 @@ def test_the_shared_server_keeps_its_promise_without_prompts(seed):
     solution = str(practice.problem("continuous_batching/shared-server", seed).solution())
     assert f"leave room for {rows:,} decoding" in solution
     share = Fraction(n.token_ms - n.base_ms, n.token_ms) - Fraction(n.places * n.decode_us, 1000 * n.token_ms)
-    assert math.isclose(float(re.search(r"of the time: ([0-9]+)% with all", solution)[1]), 100 * share, abs_tol=0.51)
-    none = Fraction(100 * (n.token_ms - n.base_ms), n.token_ms)
-    assert math.isclose(float(re.search(r"([0-9]+)% with none", solution)[1]), none, abs_tol=0.51)
+    assert math.isclose(float(re.search(r"of the time: ([0-9.]+)% with all", solution)[1]), 100 * share, abs_tol=0.51)
+    spare = n.token_ms - full  # what the cut leaves prompts in every step, full or not
+    none = 100 * spare / (n.base_ms + spare)
+    assert none < Fraction(100 * (n.token_ms - n.base_ms), n.token_ms)  # with no cut at all
+    assert math.isclose(float(re.search(r"([0-9.]+)% with none", solution)[1]), none, abs_tol=0.51)

@@ -89,11 +89,21 @@ def crossing(n) -> Fraction:
     return (BYTES[n.element] / bandwidth) / (2 / peak)
 
 
-def long_context(n) -> Fraction:
+def waits_for_arithmetic(n, cached: int, sequences: int) -> bool:
+    """Whether a decode step does, with the token's own position counted as one that it reads."""
     peak, bandwidth = rates(n.chip)
     layers, _, heads, _, size = shape(n.model)
     chip = round(peak / bandwidth)  # as the question prints it
-    return Fraction(2 * weights(n.model), chip * position(n.model) - 4 * layers * heads * size)
+    moved = 2 * weights(n.model) + sequences * (cached + 1) * position(n.model)
+    return sequences * (2 * weights(n.model) + (cached + 1) * 4 * layers * heads * size) > chip * moved
+
+
+def long_context(n) -> int:
+    """Walk up the cached positions until not even an endless batch waits for arithmetic."""
+    cached = 0
+    while waits_for_arithmetic(n, cached, 10**15):
+        cached += 1
+    return cached
 
 
 def ring(n) -> Fraction:
@@ -143,6 +153,33 @@ def test_a_question_prints_the_weights_that_the_layers_have():
     asked = PROBLEMS["roofline/prefill-floor"]
     assert "6.979 billion weights in its layers' matrices" in asked.ask(asked.draw(0))
     assert in_layers("llama-3.1-8b") == 6_979_000_000 and 32 * 218_103_808 == 6_979_321_856
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_batch_helps_from_the_answer_on_and_one_does_just_below(seed):
+    """The formula counts positions read, the new token's own among them; the answer counts cached ones."""
+    problem = PROBLEMS["roofline/long-context"]
+    n = problem.draw(seed)
+    answer = problem.answer(n)
+    assert not any(waits_for_arithmetic(n, answer, 10**k) for k in range(16))
+    assert any(waits_for_arithmetic(n, answer - 1, 10**k) for k in range(16))
+    assert f"So from {answer:,} cached positions on no batch helps." in " ".join(map(str, problem.solution(n)))
+    assert not seed or "its own among them" in problem.ask(n)
+
+
+def test_the_printed_length_is_the_one_worked_out_by_hand():
+    """At 951 positions read: 23.2e9 + 951 · 655,360 FLOP are fewer than 153 times 951 · 163,840 bytes."""
+    problem = PROBLEMS["roofline/long-context"]
+    assert 23_200_000_000 + 951 * 655_360 < 153 * 951 * 163_840
+    assert 23_200_000_000 + 950 * 655_360 > 153 * 950 * 163_840
+    assert problem.answer(problem.draw(0)) == 950
+
+
+def test_the_next_batch_after_the_crossing_is_named():
+    problem = PROBLEMS["roofline/crossing"]
+    for seed in range(12):
+        n = problem.draw(seed)
+        assert f"; {int(crossing(n)) + 1:,} are the first batch beyond." in str(problem.solution(n)[-1])
 
 
 def test_there_are_easy_hard_and_design_problems():

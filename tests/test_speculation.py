@@ -417,3 +417,17 @@ def test_rounds_are_read_with_their_request(tmp_path, fields, rounds):
             latency.read_shelf(path)
     else:
         assert latency.read_shelf(path)[0].rounds == rounds
+
+
+def test_the_chapter_tells_the_recorded_rounds_and_the_prefill_apart():
+    """vLLM's record begins with the prefill, which accepts nothing: the rounds begin behind it."""
+    tests = Path(__file__).parent
+    record = json.loads((tests / "fixtures" / "vllm_0.32.0_spec_k3.json").read_text())
+    first, *rounds = (step["sampled"]["S"] for step in record["steps"])
+    accepted = [emitted - 1 for emitted in rounds]
+    assert accepted[:4] == accepted[4:] == [0, 2, 1, 3]
+    (path,) = (tests.parent / "book").glob("*/speculative_decoding.ipynb")
+    (cell,) = (c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["id"] == "schedule")
+    told = "".join(cell["outputs"][0]["data"]["text/plain"])
+    assert "rounds accept 0, 2, 1 and 3 in turn." in told
+    assert f"The prefill emits {first}, the rounds {', '.join(map(str, rounds))}." in told

@@ -234,5 +234,8 @@ def check_cost(*, costs: Mapping[str, Mapping[int, float]], draft_tokens: int, t
         "plain "
         f"step, on {chip}, by batch size. {told}; {said}."
     )
-    caption = f"What checking costs at the floors, on {chip}, before the drafter is paid. Derived; floors, not times."
+    caption = (
+        f"What checking costs at the floors, on {chip}, before the drafter is paid; for mixtures on average. Derived; "
+        "floors, not times."
+    )
     return picture(figure, alt=alt, caption=caption)

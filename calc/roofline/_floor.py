@@ -360,7 +360,8 @@ def never_crosses(
 
     Notes
     -----
-    `longest_crossing`, searched for, with windows honored.
+    `longest_crossing` counts the new token's own position too. This is one less, searched for in whole numbers, with
+    windows honored.
 
     Examples
     --------

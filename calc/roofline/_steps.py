@@ -191,7 +191,7 @@ def crossing_sequences(*, weight_bytes, weights, attention_flop, sequence_bytes,
 
 @dimensions("", weights="", bytes_per_position="byte", position_flop="FLOP", balance="FLOP/byte>0")
 def longest_crossing(*, weights, bytes_per_position, position_flop, balance):
-    """Positions in each sequence's cache from which no batch, however large, makes decode wait for arithmetic.
+    """Positions that each token reads, its own among them, from which no batch makes decode wait for arithmetic.
 
     Parameters
     ----------

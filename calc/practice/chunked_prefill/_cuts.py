@@ -39,7 +39,10 @@ room = Problem(
         "gives what the others take": lambda n: n.decoding,
     },
     hint="A request that decodes computes one token, however long its context is.",
-    solution=lambda n: cut_working(Numbers(**vars(n), prompt=1))[:1],
+    solution=lambda n: [
+        *cut_working(Numbers(**vars(n), prompt=1))[:1],
+        f"The next step computes {counted(chunk(n), 'token')} of the prompt.",
+    ],
 )
 
 
@@ -65,7 +68,7 @@ steps = Problem(
         "adds a decode step for the first output token": lambda n: chunks(n) + 1,
     },
     hint="Take the decoding requests off the budget first. The last chunk samples the first token.",
-    solution=cut_working,
+    solution=lambda n: [*cut_working(n), f"The prompt takes {counted(chunks(n), 'step')}."],
 )
 
 
@@ -98,6 +101,7 @@ last = Problem(
     solution=lambda n: [
         *cut_working(n),
         working(scheduling.last_chunk, prompt=n.prompt, chunk=chunk(n), chunks=chunks(n)),
+        f"The last chunk has {counted(_last(n), 'token')}.",
     ],
 )
 

@@ -26,7 +26,7 @@ from calc.practice.chunked_prefill._model import (
     whole,
 )
 from calc.roofline import positions_read
-from calc.units import format_bytes, format_count, significant
+from calc.units import counted, format_bytes, format_count, significant
 from calc.working import working
 
 SHAPES = {"model": ALIKE, "element": ("bf16", "fp8"), "prompt": (9000, 14_200, 22_000, 30_000), "budget": BUDGETS}
@@ -56,7 +56,10 @@ positions_again = Problem(
         "gives the prompt the whole budget": lambda n: positions(whole(n)),
     },
     hint="0, then one chunk, then two: what is the sum?",
-    solution=positions_working,
+    solution=lambda n: [
+        *positions_working(n),
+        f"All chunks together read {counted(positions(n), 'position')} again.",
+    ],
 )
 
 
@@ -185,7 +188,7 @@ weights_again = Problem(
         "gives weights over cache": lambda n: 1 / _against(n),
         "gives the prompt the whole budget": lambda n: _against(whole(n)),
     },
-    hint="Bytes read again over the weights of all steps but one.",
+    hint="What would one single step read of the weights, and what of the prompt's own cache? Take that off both.",
     solution=lambda n: [
         *positions_working(n),
         position_working(n),

@@ -38,7 +38,7 @@ longer = Problem(
     hint="All of its steps against the one.",
     solution=lambda n: [
         f"{n.chunks} · {n.small_ms} ms = {format_count(n.chunks * n.small_ms)} ms.",
-        f"{format_count(n.chunks * n.small_ms)} ms / {n.large_ms} ms = {significant(_longer(n))}. What every step "
+        f"{format_count(n.chunks * n.small_ms)} ms / {n.large_ms} ms = {significant(_longer(n))}×. What every step "
         f"costs, whatever it holds, is paid {n.chunks} times.",
     ],
 )
@@ -111,7 +111,10 @@ seen = Problem(
         "compares them with the other gaps": lambda n: _seen(n) / (1 - _seen(n)),
     },
     hint="Count gaps between two long prompts: the lengthened ones, and those that fill the rest of the time.",
-    solution=lambda n: [working(scheduling.stalled_share, interval_s=n.every_s, **_gaps(n))],
+    solution=lambda n: [
+        working(scheduling.stalled_share, interval_s=n.every_s, **_gaps(n)),
+        f"So {significant(_seen(n))}, or {format_percent(_seen(n))}, of the gaps are lengthened.",
+    ],
 )
 
 
@@ -291,7 +294,9 @@ choose_budget = Problem(
         f"{format_seconds(_one(n))}: {format_count(_shared(n))} tokens a step are enough, if each step takes "
         f"{n.gap_ms} ms; fewer can do. For more than the average, less time.",
         f"Decision: begin with a budget of {format_count(_shared(n) + n.streams)}, the {n.streams} chats included, and "
-        "sweep around it, with repeats. Of the budgets that keep the gap find the one in which the document is read "
+        "sweep around it, with repeats. The chats' own prompts come out of the same budget, and "
+        f"{format_count(_shared(n))} for the document alone leave them none: add what they bring in a step. Of the "
+        "budgets that keep the gap find the one in which the document is read "
         "soonest; of all that the repeats don't tell from it, take the one with the shortest gap. What overturns "
         f"this: a last step of more than {n.gap_ms} ms at {format_count(_shared(n) + n.streams)}. Then take the "
         "largest budget that keeps the gap, and add up its steps. If they take more than "

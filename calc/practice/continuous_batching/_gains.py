@@ -29,8 +29,8 @@ most_gain = Problem(
     ask=lambda n: (
         f"{counted(n.requests, 'request')} wait at the start, {n.places} can run at once. Their responses have "
         f"{counted(n.requests * n.mean, 'token')} in all, at least one each; nothing else is known of them. Static "
-        "batches last as long as the longest response in each. How many times the steps of continuous batching can "
-        "they take, at most, as far as these numbers say?"
+        "batches last as long as the longest response in each. What bound do these numbers put on how many times the "
+        "steps of continuous batching they take?"
     ),
     unit="x",
     answer=_most,
@@ -46,6 +46,8 @@ most_gain = Problem(
         "requests that are not the longest of their batch.",
         f"Continuous batching takes at least {significant(n.requests * n.mean / n.places)} steps.",
         working(scheduling.largest_gain, places=n.places, all_requests=n.requests, all_tokens=n.requests * n.mean),
+        f"No lengths take static batches beyond {significant(_most(n))}× the steps. Whether any lengths come that far, "
+        "the bound does not say.",
     ],
 )
 
@@ -149,11 +151,14 @@ seconds = Problem(
     },
     hint="Take one request's share: its part of the steps, its prompt, and its rows. Only the first differs.",
     solution=lambda n: [
+        f"A step is shared by {n.places} requests, so one request's share of the steps is {n.longest} / {n.places} = "
+        f"{significant(n.longest / n.places)} in static batches and {n.mean} / {n.places} = "
+        f"{significant(n.mean / n.places)} in continuous ones.",
         "Static:",
         working(scheduling.schedule_seconds, **_share(n, n.longest)),
         "Continuous:",
         working(scheduling.schedule_seconds, **_share(n, n.mean)),
         f"{format_seconds(_seconds(n, n.longest))} over {format_seconds(_seconds(n, n.mean))} is "
-        f"{significant(_seconds(n, n.longest) / _seconds(n, n.mean))}.",
+        f"{significant(_seconds(n, n.longest) / _seconds(n, n.mean))}×.",
     ],
 )  # fmt: skip

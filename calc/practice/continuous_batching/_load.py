@@ -143,6 +143,11 @@ def _spare_ms(n: Numbers) -> float:
     return n.token_ms - _token_ms(n)
 
 
+def _cut_ms(n: Numbers) -> float:
+    """A step in which prompts take what a full one leaves them, with nobody decoding."""
+    return n.base_ms + _spare_ms(n)
+
+
 shared_server = Problem(
     id="continuous_batching/shared-server",
     title="Chat and batch on one server",
@@ -184,12 +189,12 @@ shared_server = Problem(
         f"So keep the {n.places} places, cut prompts to the tokens that take {significant(_spare_ms(n))} ms, give "
         "chats the first place that comes free, and let the job wait outside the engine. Promise the chat "
         f"{n.token_ms} ms a token.",
-        f"Two numbers overturn this. With d requests decoding, steps of {n.token_ms} ms leave prompts "
-        f"({n.token_ms - n.base_ms} − {significant(n.decode_us / 1000)} · d) / {n.token_ms} of the time: "
+        f"Two numbers overturn this. With that cut and d requests decoding, prompts get {significant(_spare_ms(n))} / "
+        f"({significant(_cut_ms(n))} + {significant(n.decode_us / 1000)} · d) of the time: "
         f"{format_percent(_spare_ms(n) / n.token_ms, 2)} with all {n.places}, "
-        f"{format_percent((n.token_ms - n.base_ms) / n.token_ms, 2)} with none. If the job's prompts alone take more "
-        "than the first of the night, it may not be done by morning; above the second it can't be: give it an engine "
-        "of its own. Its answers need places too, for as long as they decode. And if the cache can't carry all places "
-        "to their end, it sets their number.",
+        f"{format_percent(_spare_ms(n) / _cut_ms(n), 2)} with none. If the job's prompts alone take more than the "
+        "first of the night, it may not be done by morning; above the second it won't be with this cut. Raise the cut "
+        "while no chat streams, or give the job an engine of its own. Its answers need places too, for as long as they "
+        "decode. And if the cache can't carry all places to their end, it sets their number.",
     ],
 )

@@ -8,7 +8,7 @@ from calc import scheduling
 from calc.practice._problem import Problem
 from calc.practice.continuous_batching._model import LIMITS, QUEUES, WALK, listed, named
 from calc.scheduling import Affine, Request
-from calc.units import counted, format_count, format_seconds, significant
+from calc.units import counted, format_count, format_percent, format_seconds, significant
 from calc.working import working
 
 
@@ -129,7 +129,8 @@ idle_share = Problem(
     solution=lambda n: [
         working(scheduling.idle_slot_steps, places=n.places, steps=n.steps, all_tokens=n.tokens),
         f"Of {format_count(n.places * n.steps)} that is "
-        f"{significant((n.places * n.steps - n.tokens) / (n.places * n.steps))}.",
+        f"{significant((n.places * n.steps - n.tokens) / (n.places * n.steps))}, or "
+        f"{format_percent((n.places * n.steps - n.tokens) / (n.places * n.steps))}.",
     ],
 )
 

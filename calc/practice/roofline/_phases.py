@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, floor
 from types import SimpleNamespace as Numbers
 
 from calc import kv_cache, roofline
@@ -12,7 +13,6 @@ from calc.practice.roofline._model import (
     CHIPS,
     DECODE,
     DENSE,
-    FLOORS,
     PREFILL,
     RIDGE,
     billions,
@@ -24,7 +24,7 @@ from calc.practice.roofline._model import (
     rates,
     told,
 )
-from calc.units import format_bytes, format_count, format_decimal, format_seconds, significant
+from calc.units import counted, format_bytes, format_count, format_decimal, format_seconds, significant
 from calc.working import working
 
 ELEMENTS = {"bf16": 2, "fp8": 1}
@@ -145,7 +145,7 @@ prefill_floor = Problem(
     id="roofline/prefill-floor",
     title="A long prompt",
     level=2,
-    step=FLOORS,
+    step=PREFILL,
     printed={"model": "llama-3.1-8b", "chip": "a100-80gb-sxm", "new": 50_000, "cached": 0},
     choices={
         "model": ("llama-3.1-8b", "mistral-nemo", "qwen2.5-72b", "llama-3.1-70b"),
@@ -215,8 +215,9 @@ crossing = Problem(
     },
     hint="A weight takes its bytes to read once, and two FLOP for each sequence.",
     solution=lambda n: [
-        "Reading takes as long as multiplying at the number below; the next whole one is the first batch beyond it:",
+        "Reading takes as long as multiplying at:",
         working(roofline.crossover_tokens, **rates(n.chip), bytes_per_weight=ELEMENTS[n.element]),
+        f"That is {counted(_cross(n), 'sequence')}; {format_count(floor(_cross(n)) + 1)} are the first batch beyond.",
     ],
 )
 
@@ -247,14 +248,15 @@ prefill_ratio = Problem(
     solution=lambda n: [
         "A long prefill waits for arithmetic, so its floor goes with the peak: "
         f"{format_decimal(rates(n.faster)['peak'], 'FLOP/s')} / {format_decimal(rates(n.chip)['peak'], 'FLOP/s')} = "
-        f"{significant(_ratio(n))}.",
+        f"{significant(_ratio(n))}×.",
         f"Decode goes with the bandwidth: {significant(_ratio(n, 'bandwidth'))} times.",
     ],
 )
 
 
-def _longest(n: Numbers, **changed: float) -> float:
-    return roofline.longest_crossing(**_length(n) | changed)
+def _longest(n: Numbers, **changed: float) -> int:
+    """Cached positions, whole: the formula counts positions read, the new token's own among them."""
+    return ceil(roofline.longest_crossing(**_length(n) | changed)) - 1
 
 
 def _length(n: Numbers) -> dict[str, float]:
@@ -275,7 +277,7 @@ long_context = Problem(
     choices={"model": DENSE, "chip": CHIPS},
     ask=lambda n: (
         f"{geometry(n.model).name} multiplies each token with {billions(multiplied(n.model))}. Each position that a "
-        f"token reads costs {format_bytes(_length(n)['bytes_per_position'])} of a bf16 cache and "
+        f"token reads, its own among them, costs {format_bytes(_length(n)['bytes_per_position'])} of a bf16 cache and "
         f"{format_decimal(_length(n)['position_flop'], 'FLOP')} of attention. {chip(n.chip).name} does "
         f"{format_count(_length(n)['balance'])} FLOP in bf16 while it reads a byte. From how many cached positions in "
         "each sequence does decode wait for memory, however large the batch?"
@@ -284,12 +286,15 @@ long_context = Problem(
     answer=_longest,
     mistakes={
         "leaves attention's arithmetic out": lambda n: _longest(n, position_flop=0),
-        "counts a multiply-add as one FLOP": lambda n: _longest(n) / 2,
+        "counts a multiply-add as one FLOP": lambda n: _longest(n, weights=_length(n)["weights"] / 2),
         "takes twice the balance, with sparsity": lambda n: _longest(n, balance=2 * _length(n)["balance"]),
     },
-    hint="In an endless batch the weights cost nothing. What is left is one sequence's arithmetic and its own cache.",
+    hint="In an endless batch the weights cost nothing. What is left is one sequence's arithmetic and its own cache, "
+    "in which the new token has a position too.",
     solution=lambda n: [
-        "One sequence's arithmetic takes as long as its cache here; from the next whole number on, no batch helps:",
+        "One sequence's arithmetic takes as long as its cache at:",
         working(roofline.longest_crossing, **_length(n)),
+        f"That is positions read, its own among them. So from {counted(_longest(n), 'cached position')} on no batch "
+        "helps.",
     ],
 )
