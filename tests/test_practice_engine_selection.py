@@ -112,6 +112,27 @@ def test_the_decision_says_what_equal_answers_leave_open_and_what_a_month_is(see
     assert hours == "730" and float(saved) == pytest.approx(8000 / (int(months) * int(hours)), rel=5e-3)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_slow_run_is_told_with_its_tokens_and_its_rate_before_its_time(seed):
+    """14 billion on 2 GPUs at half of 312 TFLOP/s come back to 312: both factors must be seen."""
+    question = practice.problem("engine_selection/broken-run", seed)
+    n, lines = question.numbers, str(question.solution()).split("\n")
+    assert lines[0] == f"Tokens: {n.prompts} × {n.prompt:,} = {n.prompts * n.prompt:,}."
+    gpus, peak, share = re.match(r"Rate: (\d) GPUs? × (\d+) TFLOP/s × ([\d.]+) = ", lines[1]).groups()
+    assert (int(gpus), int(peak), float(share)) == (n.gpus, n.tflops, n.percent / 100)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_money_buys_goes_from_good_tokens_to_the_hour_to_the_price(seed):
+    question = practice.problem("engine_selection/tokens-bought", seed)
+    n, text = question.numbers, str(question.solution()).replace(",", "")
+    rate, share, hour = map(float, re.search(r"3600 × ([\d.]+) × ([\d.]+) = ([\d.]+) good", text).groups())
+    assert (rate, share) == (pytest.approx(n.rate * n.good / 100), n.busy / 100)
+    assert hour == pytest.approx(3600 * rate * share) and f"{rate:g}/s" in text.split("In an hour")[0]
+    over = re.search(r"Over its price: ([\d.]+) / ([\d.]+) = ", text).groups()
+    assert tuple(map(float, over)) == (hour, n.price)
+
+
 def test_no_symbol_of_a_solution_is_left_with_its_underscore_in_a_word_of_more_than_one_letter():
     """Lines of working set one letter and its subscript; "Δc_tok" would stay as it is typed."""
     for id in PROBLEMS:

@@ -131,6 +131,28 @@ def test_the_run_of_the_promise_is_long_enough_and_its_requests_are_the_fewest(s
     assert requests <= seconds * n.rate < requests + n.rate
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_days_of_the_promise_are_counted_together_and_a_good_service_passes(seed):
+    """Ten late ones allowed in each of four runs refuse two in three services that are twice as good as promised."""
+    question = practice.problem("latency_and_goodput/promise", seed)
+    n, text = question.numbers, str(question.solution()).replace(",", "")
+    runs, each, requests = map(int, re.search(r"of (\d+) · (\d+) = (\d+) requests may", text).groups())
+    allowed, of = map(int, re.search(r"at most (\d+) of the (\d+) requests miss", text).groups())
+    assert runs * each == requests == of and "in each repeat" not in text
+
+    def at_most(late: int, share: Fraction, tried: int) -> float:
+        chance = (comb(tried, k) * share**k * (1 - share) ** (tried - k) for k in range(late + 1))
+        return float(sum(chance))
+
+    broken = Fraction(100 - n.share, 100)
+    assert at_most(allowed, broken, requests) <= 0.05 < at_most(allowed + 1, broken, requests)
+    once, every = map(float, re.search(r"a chance of ([\d.]+)% and all \d with ([\d.]+)%", text).groups())
+    assert once == pytest.approx(100 * at_most(10, broken / 2, each), abs=0.6)
+    assert every == pytest.approx(100 * at_most(10, broken / 2, each) ** runs, abs=0.6)
+    fails = float(re.search(r"it fails with ([\d.]+)%", text)[1])
+    assert fails == pytest.approx(100 * (1 - at_most(allowed, broken / 2, requests)), rel=0.06) and fails < 1
+
+
 def test_no_symbol_of_a_solution_is_left_with_its_underscore_in_a_word_of_more_than_one_letter():
     """Lines of working set one letter and its subscript; "TPOT_left" would stay as it is typed."""
     for id in PROBLEMS:

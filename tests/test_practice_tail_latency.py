@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from itertools import combinations
+
+import pytest
 
 from calc import practice
 
@@ -126,3 +129,35 @@ def test_there_are_easy_hard_and_design_problems():
 
 def test_the_checklist_is_long_enough():
     assert len(practice.problem("tail_latency/plan").checklist()) >= 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_hour_is_sixty_minutes_and_its_relief_is_one_that_the_others_carry(seed):
+    question = practice.problem("tail_latency/plan", seed)
+    n, text = question.numbers, str(question.solution())
+    spans = [tuple(map(int, span)) for span in re.findall(r"(\d+)–(\d+) min\.", text)]
+    assert spans[0][0] == 0 and spans[-1][1] == 60
+    assert all(a[1] == b[0] for a, b in zip(spans, spans[1:], strict=False))
+    relief, traces = text.index("Relief"), text.index("Trace every request")
+    assert relief < traces, "users wait for the diagnosis"
+    load = float(re.search(r"≈ ([\d.]+)% of what they", text)[1])
+    moved = 1 if "move all of its traffic" in text else 0.5
+    total = n.replicas * n.busy  # percent of one replica; what is moved is carried by all but one
+    assert load == pytest.approx((total - (1 - moved) * n.busy) / (n.replicas - 1), abs=0.6)
+    assert load <= 85 and (moved == 1) == (total / (n.replicas - 1) <= 85)
+
+
+def test_a_checklist_is_made_of_sentences():
+    for line in practice.problem("tail_latency/plan").checklist():
+        assert line[0].isupper() and line.endswith("."), line
+
+
+def test_two_are_both_and_more_are_all():
+    for seed in range(40):
+        question = practice.problem("tail_latency/chance", seed)
+        assert ("and both came" in question.text) == (question.numbers.slow == 2) and "all 2" not in question.text
+
+
+def test_a_solution_says_nothing_of_an_offset_that_the_question_hides():
+    text = str(practice.problem("tail_latency/offset").solution())
+    assert "These stamps were made with 45 ms" in text and "truth" not in text

@@ -121,6 +121,11 @@ class Verdict:
         return tuple(c for c in self.cells if c.value == UNKNOWN)
 
     @property
+    def reported(self) -> tuple[Cell, ...]:
+        """The cells with open bugs beside them, whatever they say."""
+        return tuple(c for c in self.cells if c.bugs)
+
+    @property
     def result(self) -> str:
         """One of "passes", "open" and "rejected"."""
         return "rejected" if self.rejecting else "open" if self.open else "passes"

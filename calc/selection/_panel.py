@@ -61,7 +61,13 @@ def selection_panel(
         else "Nothing is left to look up."
     )
     reasons = tuple(f"{_short(v)} {_reason(v)}" for v in verdicts if not v.passes)
-    return Panel(rows, (_asked(needs), *reasons), remain + doubt, _LEFT_OUT)
+    reported = [v for v in verdicts if v.passes and v.reported]
+    bugs = tuple(f"{_short(v)} passes, with open bugs beside {_bugs(v)}" for v in reported)
+    if reported:
+        each = "each" if len(reported) == len(passing) else len(reported)
+        them = "it" if len(passing) == 1 else f"{each} of them"
+        remain += f"An open bug stands beside {them}: try that pair first. "
+    return Panel(rows, (_asked(needs), *reasons, *bugs), remain + doubt, _LEFT_OUT)
 
 
 def _short(verdict: Verdict) -> str:
@@ -78,6 +84,10 @@ def _reason(verdict: Verdict) -> str:
     cells = verdict.rejecting or verdict.open
     word = "says no to" if verdict.rejecting else "doesn't say:"
     return f"{word} " + "; ".join(f"{c.question} ({c.version})" for c in cells)
+
+
+def _bugs(verdict: Verdict) -> str:
+    return "; ".join(f"{c.question} ({', '.join(bug.thread for bug in c.bugs)})" for c in verdict.reported)
 
 
 def _asked(needs: Needs) -> str:

@@ -16,6 +16,27 @@ YES, NO, UNKNOWN = "yes", "no", "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """A report of a bug that was open when it was read: it stands beside a cell and doesn't change it.
+
+    Attributes
+    ----------
+    thread : str
+        Whose, and its number, as "vLLM 27969".
+    opened : str
+        The day of the report.
+    told : str
+        What it reports, and of which version where it says.
+    url : str
+    """
+
+    thread: str
+    opened: str
+    told: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One answer to one question about one engine.
 
@@ -31,6 +52,8 @@ class Cell:
         Of the engine or of its documentation that was read.
     source, url, checked : str
         Where it was read, or looked for in vain, and when.
+    bugs : tuple of Bug
+        What was open about it, where that was looked for.
     """
 
     engine: str
@@ -42,6 +65,7 @@ class Cell:
     source: str
     url: str
     checked: str
+    bugs: tuple[Bug, ...] = ()
 
     @property
     def question(self) -> str:
@@ -128,6 +152,9 @@ def cell(engine: str, criterion: str, option: str, *, method: str = "") -> Cell:
     ('no', 'convert it to GGUF first')
     >>> cell("vllm", "pairs", "adapters + speculative").value
     'unknown'
+    >>> found = cell("tensorrt-llm", "pairs", "structured + speculative")
+    >>> found.value, [bug.thread for bug in found.bugs]
+    ('yes', ['TensorRT-LLM 18892'])
     """
     entry = _engine(engine)["cells"].get(criterion)
     if entry is None or criterion in {"quantization", "hardware"}:
@@ -138,7 +165,26 @@ def cell(engine: str, criterion: str, option: str, *, method: str = "") -> Cell:
     value = YES if option in entry.get("yes", ()) else NO if option in entry.get("no", ()) else UNKNOWN
     value = entry.get("by_method", {}).get(option, {}).get(method, value)
     note = entry.get("notes", {}).get(option, entry.get("default_note", "") if value == UNKNOWN else "")
-    return _cell(engine, criterion, option, value, note, entry.get("sources", {}).get(option, entry["source"]))
+    bugs = tuple(Bug(**bug) for bug in entry.get("bugs", {}).get(option, ()))
+    return _cell(engine, criterion, option, value, note, entry.get("sources", {}).get(option, entry["source"]), bugs)
+
+
+def bugs_checked(pair: str) -> str | None:
+    """When open bugs of a pair of features were looked for; None where nobody looked.
+
+    Raises
+    ------
+    CalcError
+        If there is no such pair.
+
+    Examples
+    --------
+    >>> bugs_checked("structured + speculative"), bugs_checked("adapters + structured")
+    ('2026-12-01', None)
+    """
+    if pair not in options("pairs"):
+        raise CalcError(f"no pair {pair!r:.40}: use {', '.join(options('pairs'))}")
+    return _table()["criteria"]["pairs"]["bugs"].get(pair)
 
 
 def speculation_cell(engine: str, method: str, architecture: str) -> Cell:
@@ -267,9 +313,11 @@ def _inside(window: Mapping[str, Any], capability: float) -> bool:
     return window.get("least", 0) <= capability < window.get("below", float("inf"))
 
 
-def _cell(engine: str, criterion: str, option: str, value: str, note: str, source: str) -> Cell:
+def _cell(
+    engine: str, criterion: str, option: str, value: str, note: str, source: str, bugs: tuple[Bug, ...] = ()
+) -> Cell:
     table = _table()
-    about = {"note": note, "checked": table["checked"], **table["sources"][source]}
+    about = {"note": note, "bugs": bugs, "checked": table["checked"], **table["sources"][source]}
     return Cell(engine=engine, criterion=criterion, option=option, value=value, **about)
 
 

@@ -71,6 +71,14 @@ def unknown_is_not_yes(run: Run) -> None:
     assert len(n["passing"]) + len(n["still_open"]) + len(n["rejected"]) == len(verdicts)
 
 
+def a_bug_beside_a_yes_is_told(run: Run) -> None:
+    """Whoever passes with an open bug is told to be tried, at the head and by the name of the report."""
+    passing = [v for v in run.namespace["verdicts"] if v.passes]
+    threads = [bug.thread for v in passing for c in v.cells for bug in c.bugs]
+    assert ("An open bug" in run.outputs[0]["text/markdown"]) == bool(threads)
+    assert all(thread in run.prose for thread in threads)
+
+
 def the_interval_holds_what_was_seen(run: Run) -> None:
     n = run.namespace
     seen = n["found"].different / n["found"].compared
@@ -135,5 +143,10 @@ ALTERED = Altered(
         {"switch_cost": -5},
         {"other_price_per_million": 0},
     ),
-    claims=(unknown_is_not_yes, the_interval_holds_what_was_seen, the_cheaper_one_is_chosen_and_the_ties_tie),
+    claims=(
+        unknown_is_not_yes,
+        a_bug_beside_a_yes_is_told,
+        the_interval_holds_what_was_seen,
+        the_cheaper_one_is_chosen_and_the_ties_tie,
+    ),
 )

@@ -13,7 +13,6 @@ from calc.selection import (
     break_even_busy_share,
     break_even_demand,
     break_even_price_ratio,
-    cost_per_million,
     good_rate,
 )
 from calc.units import format_count, format_percent, significant
@@ -47,14 +46,10 @@ tokens_bought = Problem(
     },
     hint="Good tokens of an hour that is paid for, over its price.",
     solution=lambda n: [
-        working(
-            cost_per_million,
-            price_hour=n.price,
-            good_rate=n.rate * n.good / 100,
-            busy_share=n.busy / 100,
-        ),
-        f"The other way around: {HOUR:,} × {n.rate:,} × {n.good / 100:g} × {n.busy / 100:g} / {n.price:g} = "
-        f"{format_count(_bought(n))} tokens.",
+        working(good_rate, token_rate=n.rate, good_share=n.good / 100),
+        f"In an hour that is paid for: {HOUR:,} × {format_count(n.rate * n.good / 100)} × {n.busy / 100:g} = "
+        f"{format_count(_bought(n) * n.price)} good tokens.",
+        f"Over its price: {format_count(_bought(n) * n.price)} / {n.price:g} = {format_count(_bought(n))} tokens.",
     ],
 )
 
@@ -180,6 +175,7 @@ def _checklist(n: Numbers) -> list[str]:
         f"Asks what must work together: {n.features}. Each alone is not enough.",
         "Takes every answer from a version, with a source and a date; keeps unknown apart from yes and from no.",
         "Says what would settle an unknown: a line of code, a maintainer, a test of an hour.",
+        "Looks for open bugs of the features together, for both engines, and tries what has one.",
         "Compares answers before speed: same prompts, and says what counts as equal and at which tolerance.",
         f"Knows what {n.prompts} equal answers prove: with 95%, up to "
         f"{format_percent(agreement_bound(samples=n.prompts, confidence=0.95), 2)} may still differ.",
@@ -202,7 +198,7 @@ def _service(n: Numbers) -> list[str | Working]:
     still_open = format_percent(agreement_bound(samples=n.prompts, confidence=0.95), 2)
     return [
         f"Can it? Look up whether B does this together, in this version: {n.features}. One no ends it; an unknown is "
-        "tested first.",
+        "tested first. So is a yes with an open bug beside it, in A as in B.",
         f"Does it answer the same? What {n.prompts} equal answers leave open:",
         working(agreement_bound, samples=n.prompts, confidence=0.95),
         known,

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Numbers
 from calc.practice._problem import Problem
 from calc.practice.engine_selection._model import GOOD
 from calc.roofline import multiply_seconds
-from calc.units import format_count, format_decimal, format_seconds, significant
+from calc.units import counted, format_count, format_decimal, format_seconds, significant
 from calc.working import working
 
 same_fact = Problem(
@@ -82,14 +82,16 @@ broken_run = Problem(
     },
     hint="Two FLOP for each parameter and token. Compare the time that takes with the time that passed.",
     solution=lambda n: [
+        f"Tokens: {n.prompts} × {n.prompt:,} = {n.prompts * n.prompt:,}.",
+        f"Rate: {counted(n.gpus, 'GPU')} × {n.tflops} TFLOP/s × {n.percent / 100:g} = "
+        f"{format_decimal(1e12 * n.tflops * n.gpus * n.percent / 100, 'FLOP/s')}.",
         working(
             multiply_seconds,
             step_tokens=n.prompts * n.prompt,
             weights=1e9 * n.billions,
             peak=1e12 * n.tflops * n.gpus * n.percent / 100,
         ),
-        f"At {format_decimal(1e12 * n.tflops * n.gpus * n.percent / 100, 'FLOP/s')} the prefill takes "
-        f"{format_seconds(_expected(n))}. {n.took:,} s are {significant(n.took / _expected(n))} times that: find what "
-        "the engine fell back to before comparing it with another.",
+        f"{n.took:,} s are {significant(n.took / _expected(n))} times the prefill's {format_seconds(_expected(n))}: "
+        "find what the engine fell back to before comparing it with another.",
     ],
 )

@@ -8,7 +8,7 @@ from types import SimpleNamespace as Numbers
 from calc import latency, queueing
 from calc.practice._problem import Problem
 from calc.practice.latency_and_goodput._model import COUNT, LITTLE, LOOPS, MS, ms, so
-from calc.units import counted, format_seconds, significant
+from calc.units import counted, format_percent, format_seconds, significant
 from calc.working import working
 
 in_system = Problem(
@@ -133,11 +133,31 @@ frozen = Problem(
 )
 
 
-LATE, BURST = 10, 1.5
+LATE, BURST, DAYS = 10, 1.5, 4
 
 
 def _proof(n: Numbers) -> int:
     return latency.requests_to_prove(n.share, LATE, confidence=0.95)
+
+
+def _allowed(n: Numbers) -> int:
+    """Most late ones of all days together that still prove the share with 95% confidence."""
+    requests, late = DAYS * _proof(n), 0
+    while latency.binomial_cdf(requests, 1 - n.share / 100, late + 1) <= 0.05:
+        late += 1
+    return late
+
+
+def _pooled(n: Numbers) -> str:
+    half = (1 - n.share / 100) / 2
+    once = latency.binomial_cdf(_proof(n), half, LATE)
+    summed = latency.binomial_cdf(DAYS * _proof(n), half, _allowed(n))
+    return (
+        f"Count the days together. A service with {significant(100 * half)}% late, half of what is promised, passes "
+        f"one run with a chance of {format_percent(once, 2)}, and all {DAYS} with {format_percent(once**DAYS, 2)}. "
+        f"By the same rule {_allowed(n)} of {DAYS} · {_proof(n):,} = {DAYS * _proof(n):,} requests may be late, and "
+        f"it fails with {format_percent(1 - summed, 2)}. A day that has most of the late ones is a reason to look."
+    )
 
 
 def _checklist(n: Numbers) -> list[str]:
@@ -153,7 +173,8 @@ def _checklist(n: Numbers) -> list[str]:
         f"Sends by a schedule, in an open loop, around {n.rate} requests a second and past it, and records when each "
         "request was due.",
         "Draws lengths and arrivals from the real traffic, bursts included, and keeps prefix hits as they are.",
-        f"Runs long enough: at least {fewest} requests before it says p99 at all, several repeats, and their spread.",
+        f"Runs long enough: at least {fewest} requests before it says p99 at all, on {DAYS} days, counted "
+        "together, with their spread.",
         "Names tool, version and percentile method, and keeps the timestamps so that another tool can be asked.",
         "Checks requests in flight against rate times time, on the engine's own gauge.",
         "Reports goodput against rate with both neighbors of the chosen point, and keeps room for the burst.",
@@ -187,10 +208,11 @@ promise = Problem(
         f"With {LATE} late ones a run must have {_proof(n):,} requests to show {n.share}% with 95% confidence, were "
         f"they independent. That is the smallest n for which {LATE} or fewer late ones have a chance of at most 5% if "
         f"{100 - n.share}% are late. At {n.rate} a second it is {format_seconds(ceil(_proof(n) / n.rate))} of traffic, "
-        "rounded up. They are not independent, so repeat it on other days.",
-        f"Decision, on this number: at most {LATE} of {_proof(n):,} requests miss, in each repeat, in an open loop at "
-        f"{n.rate} a second and at {significant(BURST * n.rate)}, a burst of {BURST:g} times, assumed. Then sign; "
-        "with more, refuse, and promise the rate at which it holds.",
+        f"rounded up. They are not independent, so run it on {DAYS} days of the week, at other hours.",
+        _pooled(n),
+        f"Decision, on this number: at most {_allowed(n)} of the {DAYS * _proof(n):,} requests miss, in an open loop "
+        f"at {n.rate} a second, and again at {significant(BURST * n.rate)}, a burst of {BURST:g} times, assumed. Then "
+        "sign; with more, refuse, and promise the rate at which it holds.",
         "What overturns it: lengths or bursts in the real traffic that the test did not have, or a month in which the "
         "users' own clock shows more.",
     ],

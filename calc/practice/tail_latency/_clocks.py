@@ -53,8 +53,8 @@ offset = Problem(
     hint="One difference of stamps has the way in it, the other has the way back with the opposite sign.",
     solution=lambda n: [
         working(tail.clock_offset, **_stamps(n)),
-        so(tail.clock_offset(**_stamps(n))) + f" The truth was {ms(n.ahead)}: the way out took longer than the way "
-        "back.",
+        so(tail.clock_offset(**_stamps(n))) + f" These stamps were made with {ms(n.ahead)}; the formula "
+        "takes the way out and the way back for equal.",
     ],
 )
 
