@@ -157,3 +157,34 @@ def test_kept_code_may_take_as_long_as_is_said_and_no_longer(seed):
     most = 3.03 + float(said[1])
     assert lasts(most) <= n.goal + 0.1 and lasts(most + 0.2) > n.goal
     assert ("breaks the promise" in text) == (lasts(25) > n.goal)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_replicas_that_are_started_work_off_the_queue(seed):
+    """Second by second from the rise of the load; one replica fewer would only serve what arrives."""
+    question = practice.problem("cold_start/scale-up", seed)
+    n, text = question.numbers, str(question.solution())
+    more, together = map(int, re.search(r"stay\. (\d+) more, (\d+) in all, work it off in", text).groups())
+    assert together == more + 1 > n.peak == more and f"{more - 1} replica" in text
+    start = int(re.search(r"while replicas start in (\d+) s", text)[1])
+    waiting = (n.peak - 1) * start
+    assert re.search(rf"T_start = .* = {waiting:,}$", text, re.M)
+    took = 0
+    while waiting > 0:
+        waiting, took = waiting + n.peak - together, took + 1
+    assert re.search(rf"T_drain = .* = {took:,} s$", text, re.M)
+    promised = "don't promise" not in text
+    assert promised == (start == n.goal) and (promised or start > n.goal)
+    assert (f"with those levers, start {more} more at once" in text) == promised
+    assert (f"pay for {more} replicas" in text) != promised
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_promise_is_a_percentile_that_measured_starts_can_show(seed):
+    """So many starts in time are seen with a chance of at most 5% where 95% are, and one fewer with more."""
+    text = str(practice.problem("cold_start/scale-up", seed).solution())
+    assert "a model on assumed rates, with no percentile" in text
+    if "don't promise" in text:
+        return
+    starts = int(re.search(r"takes (\d+) measured starts of which none is late", text)[1])
+    assert 0.95**starts <= 0.05 < 0.95 ** (starts - 1) and "for 95% of measured starts" in text

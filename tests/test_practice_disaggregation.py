@@ -98,7 +98,7 @@ def stranded(n):
 
 
 def break_even(n):
-    seconds = exact(n.pflop) * 10**15 / (n.gpus * n.tflops * 10**12 * F(n.percent, 100))
+    seconds = exact(n.pflop) / (n.gpus * exact(n.peak) * F(n.percent, 100))
     return n.mb * DECIMAL / seconds
 
 
@@ -154,11 +154,11 @@ def test_the_handoff_of_the_design_question_follows_from_what_it_states(seed):
     wire = F(rank_bytes * 8, gbit * 10**9) / F(percent, 100)
     took = wire + blocks * 80 * 2 * each / DECIMAL
     told = str(problem.solution())
-    assert parse(re.search(r"moves the cache in ([\d.]+ m?s) in", told)[1]).value == pytest.approx(
+    assert parse(re.search(r"moves the cache in ([\d.]+ m?s), with", told)[1]).value == pytest.approx(
         float(took), rel=5e-3
     )
     assert f"{blocks * 160:,} descriptors" in told
-    share = float(re.search(r"of which the wire is ([\d.]+)%", told)[1]) / 100
+    share = float(re.search(r"on the wire for ([\d.]+)% of that time", told)[1]) / 100
     assert share == pytest.approx(float(wire / took), rel=0.06)
 
 
@@ -205,3 +205,51 @@ def test_the_load_itself_needs_no_more_hidden_than_the_whole_room_of_the_split(s
         assert float(share[1]) <= float(re.search(r"At ([\d.]+)% of the shorter", text)[1])
     else:
         assert "keeps up with nothing hidden" in text and missing <= 0.05
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_nodes_of_the_design_question_hold_its_workers(seed):
+    """Two workers of four GPUs to a node of eight; of a last node half full, the other half is named."""
+    text = str(practice.problem("disaggregation/split-or-not", seed).solution())
+    gpus, nodes = map(int, re.search(r"decode: (\d+) GPUs\. In nodes of eight that is (\d+)", text).groups())
+    assert 8 * (nodes - 1) < gpus <= 8 * nodes
+    assert ("with room for 1 worker more" in text) == (gpus % 8 == 4) and gpus % 4 == 0
+
+
+def draws(name):
+    return [practice.problem(f"disaggregation/{name}", seed) for seed in range(100)]
+
+
+def test_a_piece_is_of_whole_bytes():
+    assert all(F(question.answer).denominator == 1 for question in draws("fragment"))
+
+
+def test_no_time_is_negative_where_the_wire_keeps_up():
+    """The formula's other case would give less than nothing, and the larger of both is all that counts."""
+    for question in draws("hidden"):
+        text = str(question.solution())
+        assert "-" not in text and ("keeps up" in text) == (question.numbers.move < question.numbers.prompt)
+
+
+def test_the_compute_rate_of_the_break_even_is_derived_and_in_one_unit():
+    for question in draws("break-even"):
+        text = str(question.solution())
+        gpus, peak, share, reached = re.search(
+            r"reach (\d+) · ([\d.]+) PFLOP/s · ([\d.]+) = ([\d.]+) PFLOP/s", text
+        ).groups()
+        assert int(gpus) * exact(peak) * exact(share) == exact(reached)
+        assert f"· {reached} PFLOP/s / " in text and "TFLOP" not in question.text + text
+
+
+def test_the_rates_of_the_busy_half_follow_from_what_is_said():
+    for question in draws("stranded"):
+        n, text = question.numbers, str(question.solution())
+        long, rate, long_rate = re.search(r"Long ones are ([\d.]+) · ([\d.]+) = ([\d.]+) of them", text).groups()
+        assert exact(long) * 100 == 100 - n.share
+        mean = F(n.share * n.short + (100 - n.share) * n.long, 100)
+        assert float(rate) == pytest.approx(float(F(2 * n.percent * 10, 1) / mean), rel=1e-4)
+        assert float(long_rate) == pytest.approx(float(rate) * float(long), rel=1e-3)
+
+
+def test_how_busy_a_line_is_given_and_not_computed_back():
+    assert all("λ" not in str(question.solution()) for question in draws("one-line"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from chapters import Run
@@ -33,6 +34,7 @@ def services(draw: st.DrawFn) -> dict[str, Any]:
         "model_slug": draw(st.sampled_from(_served())),
         "accelerator_slug": draw(st.sampled_from(["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"])),
         "gpus_per_replica": draw(st.sampled_from([[2, 4, 8], [4, 8], [8], [8, 4], [1, 2, 4, 8]])),
+        "gpus_per_node": draw(st.sampled_from([8, 8, 4, 16])),
         "requests_per_s": draw(st.one_of(st.integers(1, 60), st.floats(0.5, 60))),
         "limit_ms": draw(st.one_of(st.integers(1000, 6000), st.floats(1000, 6000))),
         "target_percent": draw(st.sampled_from([80, 90, 95, 97.5, 98])),
@@ -66,6 +68,24 @@ def the_smallest_that_was_simulated(run: Run) -> None:
     assert all(r.inside.low < target for r in n["runs"] if r.gpus < best.gpus)
     assert sum(t <= n["limit_ms"] / 1000 for t in best.ttft) / len(best.ttft) >= target
     assert f"{best.gpus:,} GPU" in run.prose
+
+
+def the_nodes_that_are_bought(run: Run) -> None:
+    """Filled one replica after the other, they hold the design, and what is left of the last one is named."""
+    n = run.namespace
+    node, best = n["gpus_per_node"], n["best"]
+    nodes, free = 0, 0
+    for _ in range(best.replicas):
+        needed = best.shape.ranks
+        while free < needed and needed > node:  # a replica over whole nodes
+            nodes, needed = nodes + 1, needed - node
+        if free < needed:
+            nodes, free = nodes + 1, node
+        free -= needed
+        free = 0 if best.shape.ranks > node else free
+    room = free // best.shape.ranks
+    said = re.search(r"in nodes of (\d+) that is (\d+)(?:, with room for (\d+) replicas? more)?\)", run.prose)
+    assert (int(said[1]), int(said[2]), int(said[3] or 0)) == (node, nodes, room)
 
 
 def spread_of_the_lengths(run: Run) -> None:
@@ -136,6 +156,8 @@ ALTERED = Altered(
         {"gpus_per_replica": []},
         {"gpus_per_replica": [0]},
         {"gpus_per_replica": [3]},
+        {"gpus_per_node": 0},
+        {"gpus_per_node": 7.5},
         {"gpus_per_replica": [1]},
         {"requests_per_s": 0},
         {"requests_per_s": "20"},
@@ -160,6 +182,7 @@ ALTERED = Altered(
     claims=(
         every_request_adds_up,
         the_smallest_that_was_simulated,
+        the_nodes_that_are_bought,
         spread_of_the_lengths,
         the_mixture_lies_between,
         what_breaks_first,

@@ -7,9 +7,10 @@ from types import SimpleNamespace as Numbers
 
 from calc import startup
 from calc.hardware import accelerator
+from calc.latency import requests_to_prove
 from calc.practice._problem import Problem
 from calc.practice.cold_start._model import GB, LEVERS, QUEUE, described, geometry, weights
-from calc.units import format_bytes, format_seconds
+from calc.units import counted, format_bytes, format_count, format_seconds
 from calc.working import Working, working
 
 TRAFFIC = {
@@ -112,6 +113,8 @@ CHAPTER = {  # what the chapter assumes beside the weights and object storage
 }
 KEPT = {"compile_kept_s": 3.03, "captures_kept": 0.2, "ranks_kept_s": 5}
 RANKS = 8
+PROMISED = 95  # percent of the starts
+CONFIDENCE = 95  # percent
 KEPT_SEEN_S = 25  # printed: the chapter's 70B model that was traced anew with its code kept
 
 
@@ -130,15 +133,19 @@ def _scale_up(n: Numbers) -> list[str | Working]:
     used = startup.shortest_set(start, levers)
     anywhere, at_best = _lasts(start, fresh), _lasts(start, used)
     floor = weights(n.model) / start.object_rate
-    queue = {"arrival_rate": n.peak, "served_rate": 1, "start_seconds": n.goal}
     levers_used = fresh if anywhere <= n.goal else used
+    kept = at_best <= n.goal  # the goal, if only on some nodes
+    lasts = n.goal if kept else float(f"{at_best:.3g}")
+    queue = startup.backlog(arrival_rate=n.peak, served_rate=1, start_seconds=lasts)
+    more = n.peak  # one fewer serve what arrives, and no more
+    share = f"{PROMISED}% of measured starts"
     if anywhere <= n.goal:
-        promise, spare = f"promise {n.goal} s from any node, with those levers", n.goal - anywhere
-    elif at_best <= n.goal:
-        promise = f"promise {n.goal} s only from nodes that have run the model, and choose those first"
+        promise, spare = f"promise {n.goal} s from any node, for {share}", n.goal - anywhere
+    elif kept:
+        promise = f"promise {n.goal} s only from nodes that have run the model, for {share}, and choose those first"
         spare = n.goal - at_best
     else:
-        promise, spare = f"don't promise {n.goal} s; pay for replicas that wait for the peak", at_best - n.goal
+        promise, spare = f"don't promise {n.goal} s; pay for {n.peak} replicas that wait for the peak", at_best - n.goal
     return [
         f"{geometry(n.model).name}: {format_bytes(weights(n.model))}, which is {format_seconds(floor)} at {n.network} "
         f"GB/s, where {n.goal} s are allowed.",
@@ -146,14 +153,38 @@ def _scale_up(n: Numbers) -> list[str | Working]:
         f"the download lands on a disk that reads and writes {start.disk_rate / GB:g} GB/s. A new node can do it in "
         f"{_three(anywhere)}: {_listed(fresh)}. One that has run the model can do it in {_three(at_best)}: "
         f"{_listed(used)}.",
-        f"Say one replica serves the base of 1 request a second. At {n.peak}× that load, while a replica starts in "
-        f"{n.goal} s, the queue grows to:",
-        working(startup.backlog, **queue),
-        f"Decision: {promise}. The queue is the price of having no idle GPU.",
+        f"Say one replica serves the base of 1 request a second. At {n.peak}× that load, while replicas start in "
+        f"{_three(lasts)}, the queue grows to:",
+        working(startup.backlog, arrival_rate=n.peak, served_rate=1, start_seconds=lasts),
+        f"{counted(more - 1, 'replica')} more would then serve what arrives, {n.peak} a second, and the queue would "
+        f"stay. {more} more, {more + 1} in all, work it off in:",
+        working(startup.drain_seconds, backlog=queue, served_rate=1 + more, arrival_rate=n.peak),
+        f"Decision: {f'with those levers, start {more} more at once, and ' if kept else ''}{promise}. "
+        + (
+            f"The queue of {format_count(queue)} is the price of having no idle GPU."
+            if kept
+            else f"Started when the peak comes, even on nodes that have run the model, they leave that queue of "
+            f"{format_count(queue)}."
+        ),
+        _measured(anywhere if anywhere <= n.goal else at_best, n.goal, kept=kept),
         "What overturns it: phases of a measured start on the longest path that take "
-        f"{_three(spare)} {'less' if at_best > n.goal else 'more'} than these."
-        + (_kept_code(startup.apply(start, levers_used), n.goal) if at_best <= n.goal else ""),
+        f"{_three(spare)} {'more' if kept else 'less'} than these"
+        + (f", or {more} starts at once that slow each other down" if kept else "")
+        + "."
+        + (_kept_code(startup.apply(start, levers_used), n.goal) if kept else ""),
     ]
+
+
+def _measured(modelled: float, goal: float, *, kept: bool) -> str:
+    """What a modelled start is worth, and how many measured ones it takes instead."""
+    told = f"The {_three(modelled)} are a model on assumed rates, with no percentile. "
+    starts = format_count(requests_to_prove(PROMISED, 0, confidence=CONFIDENCE / 100))
+    if not kept:
+        return told + "Measure starts before you buy replicas that wait."
+    return told + (
+        f"That {PROMISED}% are ready within {goal} s takes {starts} measured starts of which none is late, to be shown "
+        f"with {CONFIDENCE}% confidence."
+    )
 
 
 def _kept_code(start: startup.StartUp, goal: float) -> str:
@@ -190,6 +221,8 @@ def _checklist(n: Numbers) -> list[str]:
         "Says what each costs: disks and memory that wait, caches that must match driver, GPU and version.",
         "Lets ranks share the reading, and checks that the loader really does.",
         "Counts the requests that queue during a start and says who waits: hold, refuse, or keep spare capacity.",
+        "Starts more replicas than the load alone needs, or the queue never drains, and says how long that takes.",
+        "Promises a percentile of measured starts, and says how many starts show it.",
         "Sets probes from measured starts, so that a slow start is not killed, and warms up before traffic comes.",
         "Watches time to ready by phase, cache hits of the compiled code, the share of printed rates that arrives.",
     ]

@@ -16,6 +16,7 @@ from calc.working import Working, working
 EFFICIENCY = {"prefill_efficiency": 0.5, "read_efficiency": 0.7, "overlap": 0.93}  # assumed, as in the chapter
 MEMORY = {"memory_fraction": 0.9, "other_bytes": 3 * 1024**3}
 RANKS = 4
+NODE = 8  # GPUs
 LARGEST = 512  # sequences in a step
 WIRE = 0.8  # of a link's speed, with large pieces
 DESCRIPTOR_US = 2.4
@@ -47,9 +48,10 @@ def _solution(n: Numbers) -> list[str | Working]:
         f"{_short(step_s)}, as many as pace and cache allow.",
         f"Balanced are {significant(ratio, 2)} prefill workers for each that decodes. With each busy "
         f"{format_percent(BUSY)} of the time at most, assumed, {prefill} prefill and {decode} decode: "
-        f"{counted(workers * RANKS, 'GPU')}.",
-        f"A handoff moves the cache in {_short(moved)} in {counted(way.pieces(one, n.prompt), 'descriptor')}, of which "
-        f"the wire is {format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)}. With control, and a step "
+        f"{counted(workers * RANKS, 'GPU')}. {_nodes(workers)}",
+        f"A handoff moves the cache in {_short(moved)}, with {counted(way.pieces(one, n.prompt), 'descriptor')} to "
+        f"post; its bytes are on the wire for {format_percent(n.prompt * one.rank_bytes / way.wire_rate / moved, 2)} "
+        f"of that time. With control, and a step "
         f"and a half on the decode worker, a first token takes {_short(first_s)} before anybody waits; the limit is "
         f"{n.first:,} ms.",
         *_decision(n, one, prompt_s, prefill, workers, first_s),
@@ -106,6 +108,13 @@ def _keeps_up(n: Numbers, prompt_s: float, workers: int, step_s: float) -> str:
         f"The load itself takes {n.rate} · {_short(prompt_s)} / {workers} = {format_percent(busy, 2)} of the time, "
         f"{_short(busy * pace)} of a step, so the pool keeps up {hidden}."
     )
+
+
+def _nodes(workers: int) -> str:
+    """What is bought for them, for nobody sells half a node."""
+    nodes = ceil(workers * RANKS / NODE)
+    room = nodes * NODE // RANKS - workers
+    return f"In nodes of eight that is {nodes}" + (f", with room for {counted(room, 'worker')} more." if room else ".")
 
 
 def _digits(seconds: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace as Numbers
 
 from calc import disaggregation as d
@@ -9,7 +10,7 @@ from calc import kv_cache, models
 from calc.practice._problem import Problem
 from calc.practice.disaggregation._model import FIRST, HANDOFF, OVERLAP
 from calc.units import format_bytes, format_decimal, format_seconds
-from calc.working import working
+from calc.working import Working, working
 
 GBIT = 1e9 / 8
 
@@ -68,7 +69,7 @@ fragment = Problem(
     level=1,
     step=HANDOFF,
     printed={"gb": 3.2, "thousand": 80},
-    choices={"gb": (1.2, 2.4, 3.2, 5.0), "thousand": (20, 50, 80, 120)},
+    choices={"gb": (1.2, 2.4, 3.2, 5.0), "thousand": (20, 50, 80, 100)},  # pieces of whole bytes
     ask=lambda n: (
         f"A transfer moves {n.gb:g} GB from one GPU in {n.thousand},000 descriptors. How large is the piece that a "
         "descriptor names?"
@@ -78,7 +79,7 @@ fragment = Problem(
         "reads the thousand as 1,024": lambda n: n.gb * 1e9 / (n.thousand * 1024),
         "is off by a thousand": lambda n: n.gb * 1e6 / (n.thousand * 1000),
     },
-    hint="Bytes over descriptors.",
+    hint="Each descriptor names one piece, and all are equally large. GB are decimal, KiB are not.",
     solution=lambda n: [working(d.fragment_bytes, cache_bytes=n.gb * 1e9, descriptors=n.thousand * 1000)],
 )
 
@@ -131,6 +132,17 @@ def _exposed(n: Numbers) -> float:
     return d.exposed_seconds(transfer_s=n.move / 1000, prompt_s=n.prompt / 1000, layers=n.layers)
 
 
+def _hidden(n: Numbers) -> list[str | Working]:
+    whole = working(d.exposed_seconds, transfer_s=n.move / 1000, prompt_s=n.prompt / 1000, layers=n.layers)
+    left = f"{format_seconds(_exposed(n))} are left; without overlap it would be {format_seconds(n.move / 1000)}."
+    moving, computing = (format_seconds(ms / 1000 / n.layers) for ms in (n.move, n.prompt))
+    if n.move > n.prompt:
+        told = f"A layer is moved in {moving} and computed in {computing}: the wire is behind, and busy to the end:"
+        return [told, whole, left]
+    told = f"A layer is moved in {moving} and computed in {computing}: the wire keeps up, and the last layer is left:"
+    return [told, replace(whole, steps=whole.steps[:1]), left]
+
+
 hidden = Problem(
     id="disaggregation/hidden",
     title="What the prompt hides",
@@ -153,11 +165,7 @@ hidden = Problem(
     },
     hint="Two cases: the wire keeps up, and only the last layer is left; or it doesn't, and it is busy from the first "
     "layer on.",
-    solution=lambda n: [
-        working(d.exposed_seconds, transfer_s=n.move / 1000, prompt_s=n.prompt / 1000, layers=n.layers),
-        f"{format_seconds(_exposed(n))} are left; without overlap it would be "
-        f"{format_seconds(n.move / 1000)}.",
-    ],
+    solution=_hidden,
 )
 
 _PARTS = ("queued", "prompt", "exposed", "wait", "step", "out")
@@ -247,10 +255,15 @@ full_link = Problem(
 )
 
 
+def _reached(n: Numbers) -> float:
+    """PFLOP/s of all the GPUs."""
+    return float(f"{n.gpus * n.peak * n.percent / 100:.12g}")
+
+
 def _even(n: Numbers, **changed: float) -> float:
     given = {
         "cache_bytes": n.mb * 1e6,
-        "compute_rate": n.gpus * n.tflops * 1e12 * n.percent / 100,
+        "compute_rate": _reached(n) * 1e15,
         "prompt_flop": n.pflop * 1e15,
     }
     return d.break_even_rate(**given | changed)
@@ -261,30 +274,31 @@ break_even = Problem(
     title="Move it or compute it again",
     level=3,
     step=OVERLAP,
-    printed={"mb": 1300, "gpus": 4, "tflops": 900, "percent": 40, "pflop": 0.6},
-    choices={
-        "mb": (400, 1300, 2600),
-        "gpus": (2, 4, 8),
-        "tflops": (300, 900),
+    printed={"mb": 2600, "gpus": 4, "peak": 0.9, "percent": 40, "pflop": 1.2},
+    choices={  # all of it at least a PFLOP or a PFLOP/s, so that one unit will do
+        "mb": (1300, 2600, 5200),
+        "gpus": (4, 8),
+        "peak": (0.9, 2.25),
         "percent": (30, 40, 60),
-        "pflop": (0.2, 0.6, 1.5),
+        "pflop": (1.2, 2.4, 6.0),
     },
     ask=lambda n: (
         f"The decode worker could compute a prompt itself. That takes {n.pflop:g} PFLOP, and its {n.gpus} GPUs of "
-        f"{n.tflops} TFLOP/s reach {n.percent}% of their peak. The prompt's cache is {n.mb:,} MB. Above what rate is "
+        f"{n.peak:g} PFLOP/s reach {n.percent}% of their peak. The prompt's cache is {n.mb:,} MB. Above what rate is "
         "moving it quicker?"
     ),
     unit="B/s",
     answer=_even,
     mistakes={
-        "lets the GPUs reach their peak": lambda n: _even(n, compute_rate=n.gpus * n.tflops * 1e12),
+        "lets the GPUs reach their peak": lambda n: _even(n, compute_rate=n.gpus * n.peak * 1e15),
         "takes one GPU": lambda n: _even(n) / n.gpus,
         "turns the fraction over": lambda n: _even(n) * (n.percent / 100) ** -2,
     },
     hint="How long does computing take? The bytes have to be there sooner.",
     solution=lambda n: [
-        working(d.break_even_rate, cache_bytes=n.mb * 1e6, compute_rate=n.gpus * n.tflops * 1e12 * n.percent / 100,
-                prompt_flop=n.pflop * 1e15),
-        f"That is {format_decimal(_even(n), 'B/s')}.",
+        f"The GPUs reach {n.gpus} · {n.peak:g} PFLOP/s · {n.percent / 100:g} = {_reached(n):g} PFLOP/s, and compute "
+        f"the prompt in {n.pflop:g} PFLOP / {_reached(n):g} PFLOP/s = {format_seconds(n.pflop / _reached(n))}.",
+        "Moving is quicker at a rate that brings the cache in less:",
+        working(d.break_even_rate, cache_bytes=n.mb * 1e6, compute_rate=_reached(n) * 1e15, prompt_flop=n.pflop * 1e15),
     ],
-)  # fmt: skip
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace as Numbers
 
 from calc import disaggregation as d
@@ -9,7 +10,7 @@ from calc import queueing as q
 from calc.practice._problem import Problem
 from calc.practice.disaggregation._model import FLEET, POOLING, RATIO
 from calc.units import format_count, format_seconds, significant
-from calc.working import working
+from calc.working import Working, working
 
 
 def _decode(n: Numbers) -> float:
@@ -55,6 +56,12 @@ def _waits(n: Numbers) -> tuple[float, float]:
     return apart, both.wait_s
 
 
+def _own_line(n: Numbers) -> Working:
+    """The wait alone: how busy the server is was given."""
+    whole = working(q.mm1_wait, arrival_rate=n.percent / 100 / (n.service / 1000), service_s=n.service / 1000)
+    return replace(whole, steps=whole.steps[1:])
+
+
 one_line = Problem(
     id="disaggregation/one-line",
     title="Two lines or one",
@@ -63,9 +70,9 @@ one_line = Problem(
     printed={"service": 300, "percent": 70},
     choices={"service": (100, 200, 300, 500), "percent": (25, 40, 50, 60, 70, 80, 90)},
     ask=lambda n: (
-        f"Jobs of one kind take {n.service} ms on average, exponentially distributed, and come at random. Two servers "
-        f"are {n.percent}% busy, each with its own line, and wait accordingly. How long would the mean wait be with "
-        "one line before both?"
+        f"Jobs of one kind take {n.service} ms on average, exponentially distributed, and come at random. They are "
+        f"dealt out at random to two servers, each with its own line and {n.percent}% busy. How long would a job wait "
+        "on average with one line before both?"
     ),
     unit="s",
     answer=lambda n: _waits(n)[1],
@@ -80,9 +87,11 @@ one_line = Problem(
     },
     hint="The wait of one of the two queues first. The ratio of both waits depends on the load alone.",
     solution=lambda n: [
-        working(q.mm1_wait, arrival_rate=n.percent / 100 / (n.service / 1000), service_s=n.service / 1000),
+        f"In a line of its own, {n.percent}% busy, a job waits:",
+        _own_line(n),
+        "Two lines wait so many times as long as one:",
         working(d.apart_over_pooled, utilization=n.percent / 100),
-        f"One line waits {format_seconds(_waits(n)[0])} over that: {format_seconds(_waits(n)[1])}.",
+        f"With one line a job waits {format_seconds(_waits(n)[0])} over that: {format_seconds(_waits(n)[1])}.",
     ],
 )
 
@@ -140,7 +149,7 @@ counted = Problem(
         "counts every request": lambda n: _hourly(n, 100),
         "forgets to divide by the GPUs": lambda n: n.gpus * (_hourly(n, n.split) - _hourly(n, n.pool)),
     },
-    hint="Requests in an hour, times the difference of the shares, over the GPUs.",
+    hint="Only requests that keep both limits count. How many does either design bring in an hour, to how many GPUs?",
     solution=lambda n: [
         working(d.qualified_per_gpu_hour, arrival_rate=n.rate, qualified_share=n.split / 100, gpus=n.gpus, hour_s=3600),
         working(d.qualified_per_gpu_hour, arrival_rate=n.rate, qualified_share=n.pool / 100, gpus=n.gpus, hour_s=3600),
@@ -156,6 +165,10 @@ def _kinds(n: Numbers) -> d.TwoKinds:
 def _rate(n: Numbers) -> float:
     """Jobs per second at which both servers of one line are this busy."""
     return _kinds(n).rate(n.percent / 100)
+
+
+def _part(percent: float) -> str:
+    return f"{percent / 100:g}"
 
 
 def _busy_long(n: Numbers) -> float:
@@ -185,7 +198,11 @@ stranded = Problem(
     },
     hint="The rate of all jobs from their mean time and the load of both servers. Then the long ones' work.",
     solution=lambda n: [
-        f"A job takes {format_seconds(_kinds(n).mean_s)} on average, so {significant(_rate(n), 5)} jobs come a second.",
+        f"A job takes {_part(n.share)} · {n.short} ms + {_part(100 - n.share)} · {n.long} ms = "
+        f"{format_seconds(_kinds(n).mean_s)} on average. Two servers {n.percent}% busy do 2 · {_part(n.percent)} = "
+        f"{_part(2 * n.percent)} s of work in a second, so {_part(2 * n.percent)} / {format_seconds(_kinds(n).mean_s)} "
+        f"= {significant(_rate(n), 5)} jobs come a second. Long ones are {_part(100 - n.share)} · "
+        f"{significant(_rate(n), 5)} = {significant(_rate(n) * (1 - n.share / 100))} of them:",
         working(q.utilization, arrival_rate=_rate(n) * (1 - n.share / 100), service_s=n.long / 1000, servers=1),
     ],
 )

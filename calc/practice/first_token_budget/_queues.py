@@ -61,7 +61,7 @@ in_line = Problem(
         "multiplies": lambda n: n.rate * n.waiting,
         "gives the time between arrivals": lambda n: 1 / n.rate,
     },
-    hint="Little's law: the number in line is the rate times the wait.",
+    hint="Those in line when a request's turn comes are the ones that arrived while it waited.",
     solution=lambda n: [working(q.little_time, number=n.waiting, arrival_rate=n.rate)],
 )
 
