@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from calc import kv_cache
-from calc.capacity._formulas import concurrency, hybrid_block_tokens, pool_blocks, printed_tokens
+from calc.capacity._cache_check import Reading, cache_checks, without_windows
+from calc.capacity._check import AGREES, CLOSE, DERIVED, DIFFERS, RESIDUAL, Check, close, signed_bytes
+from calc.capacity._failed_check import failed_checks
+from calc.capacity._formulas import hybrid_block_tokens
 from calc.capacity._log import Fact, StartupLog
 from calc.capacity._pool import Pool, pool
 from calc.models import ModelGeometry
 from calc.notebook import Table
 from calc.parallel import Parallel, weights_on_rank
-from calc.units import UNITS, CalcError, format_bytes, format_count, format_percent, significant
+from calc.units import UNITS, CalcError, format_bytes, format_count, significant
 
-AGREES, DIFFERS, RESIDUAL, DERIVED = "agrees", "differs", "residual", "derived"
 _PLACE = re.compile(r"(PP|TP)_?(\d{1,4})")
-CLOSE = 0.01  # loading takes a little more than the parameters: tables, buffers
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of a log against what it should say.
-
-    Attributes
-    ----------
-    name : str
-    printed, computed : str
-        As text with units; empty where there is none.
-    verdict : str
-        "agrees" (as far as the printed digits go), "differs", "residual" (what remains unexplained, in
-        bytes) or "derived" (follows from other lines, and holds no news).
-    note : str
-    lines : tuple of int
-        The log's lines it rests on.
-    """
-
-    name: str
-    printed: str
-    computed: str
-    verdict: str
-    note: str
-    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +100,7 @@ def reconcile(
         Whether the engine schedules a step while another runs, so that twice as many tokens are in flight; None takes
         what the log says, else what its cache size agrees with.
     prefix_caching : bool, optional
-        As for `pool`; None takes what the log says, else that it is on.
+        As for `pool`; None takes what the log says, else what agrees: on, or off.
     total_bytes, fraction : float, optional
         The GPU's memory and the engine's share, where the log doesn't print them.
 
@@ -140,7 +116,12 @@ def reconcile(
     Notes
     -----
     Numbers are compared as far as their printed digits go. The log of one rank is enough: with several, the
-    one with the least cache counts, as it does for the engine.
+    one with the least cache counts, as it does for the engine. What the log doesn't say is tried either way.
+
+    Two rules make the cache size. From vLLM 0.21 on it is concurrency times the longest sequence. Before, it is blocks
+    over groups of layers, times the positions of the smallest block, which is no capacity of a model with windows or
+    states; concurrency is the same in both. A log whose concurrency isn't its cache size over its longest sequence is
+    read by the older rule. Of a start that failed, what it needed and the longest sequence that fits are checked.
 
     Examples
     --------
@@ -155,25 +136,17 @@ def reconcile(
     """
     if parallel is None:
         parallel = stated_cut(log)
-    flights = _flights(log, batched_tokens, asynchronous) if in_flight is None else (in_flight,)
-    if prefix_caching is None:
-        said = log.get("prefix_caching")
-        prefix_caching = said is None or said.value == 1
-    enlarged = log.get("block_tokens")
-    layout = pool(
-        model,
-        element=element,
-        ranks=parallel.tensor,
-        block_tokens=block_tokens,
-        prefix_caching=prefix_caching,
-        **({"kernel_multiple": int(enlarged.value)} if enlarged and enlarged.value else {}),
+    stages = parallel.stages(model)
+    readings = _readings(
+        log,
+        stages,
+        flights=_flights(log, batched_tokens, asynchronous) if in_flight is None else (in_flight,),
+        caching=prefix_caching,
+        lay=lambda **kept: pool(model, element=element, ranks=parallel.tensor, block_tokens=block_tokens, **kept),
     )
+    layout, block = readings[0].layout, readings[0].block
     if layout.invertible:  # a kind of layer may want larger blocks than are configured
         block_tokens = layout.groups[0].block_tokens
-    stages, start, block = parallel.stages(model), 0, 0.0
-    for layers in stages:  # the stage with the largest block has the fewest of them, other things equal
-        block = max(block, layout.block_bytes(range(start, start + len(layers))))
-        start += len(layers)
     checks: list[Check] = []
     usable = _usable(log, total_bytes, fraction, checks)
     checks += _enlarged(log, model, element, parallel, layout)
@@ -188,8 +161,62 @@ def reconcile(
     available = log.get("available")
     memory = available.value if available else _implied(log, layout, block, block_tokens)
     residual = _remainder(log, usable, available, memory, checks)
-    per_token = _cache(log, layout, block, block_tokens, flights, checks)
+    of_cache, per_token = cache_checks(log, readings, parallel.gpus)
+    checks += of_cache
+    whole, share = log.get("total"), log.get("fraction")
+    checks += failed_checks(
+        log,
+        readings,
+        stages=len(stages),
+        bits16=kv_cache.element_of(element).element_bytes == 2,
+        total=whole.value if whole else total_bytes,
+        fraction=share.value if share else fraction,
+    )
     return Reconciliation(tuple(checks), per_token, residual)
+
+
+def _readings(
+    log: StartupLog,
+    stages: Sequence[Sequence[int]],
+    *,
+    flights: tuple[int, ...],
+    caching: bool | None,
+    lay: Callable[..., Pool],
+) -> tuple[Reading, ...]:
+    """The ways to understand a log, likeliest first: what it doesn't say may be either way."""
+    said, enlarged = log.get("prefix_caching"), log.get("block_tokens")
+    if caching is None and said is not None:
+        caching = said.value == 1
+    kernel = {"kernel_multiple": int(enlarged.value)} if enlarged and enlarged.value else {}
+    layouts = {kept: lay(prefix_caching=kept, **kernel) for kept in ((True, False) if caching is None else (caching,))}
+    found = []
+    for kept, layout in layouts.items():
+        kinds = {g.kind for g in layout.groups}
+        if not kept and caching is None and "state" not in kinds:
+            continue  # prefix caching changes nothing
+        for flight in flights:
+            means = []
+            if len(flights) > 1 and any(g.window for g in layout.groups):
+                steps = "two steps, so scheduling is" if flight == flights[0] else "one step, so scheduling is not"
+                means.append(f"it agrees with the tokens of {steps} asynchronous")
+            if caching is None and "state" in kinds:
+                means.append(f"it agrees with prefix caching {'on' if kept else 'off'}")
+            found.append(Reading(layout, _largest_block(layout, stages), flight, "; ".join(means)))
+    layout = found[0].layout
+    if any(g.window for g in layout.groups) and not any(g.kind == "state" for g in layout.groups):
+        every = without_windows(layout)
+        means = "it agrees with windows that keep every position, as before vLLM 0.10 or without its hybrid manager"
+        found.append(Reading(every, _largest_block(every, stages), 0, means))
+    return tuple(found)
+
+
+def _largest_block(layout: Pool, stages: Sequence[Sequence[int]]) -> float:
+    """Bytes of a block on the stage where it is largest, which has the fewest of them, other things equal."""
+    start, block = 0, 0.0
+    for layers in stages:
+        block = max(block, layout.block_bytes(range(start, start + len(layers))))
+        start += len(layers)
+    return block
 
 
 def stated_cut(log: StartupLog) -> Parallel:
@@ -214,10 +241,6 @@ def _size(log: StartupLog, name: str) -> int:
     return int(fact.value) if fact else 1
 
 
-def _close(printed: Fact, value: float, slack: float = 0.0) -> str:
-    return AGREES if abs(printed.value - value) <= printed.half_step + slack + 1e-9 * abs(value) else DIFFERS
-
-
 def _usable(log: StartupLog, total: float | None, fraction: float | None, checks: list[Check]) -> float | None:
     """What the engine may use, printed or worked out."""
     whole, share, printed = log.get("total"), log.get("fraction"), log.get("requested")
@@ -232,7 +255,7 @@ def _usable(log: StartupLog, total: float | None, fraction: float | None, checks
         return value
     slack = (whole.half_step if whole else 0) * part + size * (share.half_step if share else 0)
     lines = tuple(f.line for f in (whole, share, printed) if f)
-    verdict = _close(printed, value, slack)
+    verdict = close(printed, value, slack)
     note = "the GPU's total times the fraction"
     checks.append(Check("may use", format_bytes(printed.value), format_bytes(value), verdict, note, lines))
     return printed.value
@@ -277,12 +300,12 @@ def _enlarged(log: StartupLog, model: ModelGeometry, element: str, parallel: Par
         more = 100 * (layout.groups[0].page_bytes[0] / state - 1)
         texts = f"{significant(padded.value)}%", f"{significant(more)}%"
         note = "a page of the enlarged block over a state"
-        yield Check("padding of states", *texts, _close(padded, more), note, (padded.line,))
+        yield Check("padding of states", *texts, close(padded, more), note, (padded.line,))
 
 
 def _implied(log: StartupLog, layout: Pool, block: float, block_tokens: int) -> float | None:
     """Memory of the cache, from the blocks or tokens printed, where they can be turned back."""
-    blocks, tokens = log.get("blocks"), log.get("tokens")
+    blocks, tokens = log.get("blocks"), log.get("tokens") or log.get("stored")
     if blocks:
         return blocks.value * block
     if tokens and layout.invertible:
@@ -297,6 +320,7 @@ def _remainder(
     parts = [log.get(name) for name in ("weights", "outside", "activation")]
     peak = [log.get(name) for name in ("peak", "outside")]
     consumed = [log.get(name) for name in ("consumed", "activation")]
+    profiled = [log.get("profiled")]
     weights = log.get("weights")
     if log.get("peak") and weights and log.get("peak").value > weights.value:
         taken = f"{format_bytes(log.get('peak').value)} − {format_bytes(weights.value)} = "
@@ -305,15 +329,17 @@ def _remainder(
         checks.append(
             Check("activations, workspace", "", taken, DERIVED, "the peak of the profile, less weights", lines)
         )
-    for known in (consumed, peak, parts):
+    for known in (profiled, consumed, peak, parts):
         if usable is not None and available is not None and all(known):
-            value = usable - sum(f.value for f in known)
+            value, note = usable - sum(f.value for f in known), "what it may use, less what the profile found"
             slack = sum(f.half_step for f in known) + 0.005 * UNITS["GiB"].factor
-            lines = (*(f.line for f in known), available.line)
-            note = "what it may use, less what the profile found"
-            texts = format_bytes(available.value), format_bytes(value)
-            verdict = _close(available, value, slack)
-            checks.append(Check("left for the cache", *texts, verdict, note, tuple(dict.fromkeys(lines))))
+            graphs = log.get("graphs")  # deducted from vLLM 0.21 on, unless it is told not to
+            if graphs and close(available, value - graphs.value, slack + graphs.half_step) == AGREES:
+                known, note = [*known, graphs], note + " and what graphs are estimated to take"
+                value, slack = value - graphs.value, slack + graphs.half_step
+            lines = tuple(dict.fromkeys((*(f.line for f in known), available.line)))
+            texts = signed_bytes(available.value), signed_bytes(value)
+            checks.append(Check("left for the cache", *texts, close(available, value, slack), note, lines))
             return value - available.value
     if usable is None or weights is None or memory is None:
         return None
@@ -321,115 +347,8 @@ def _remainder(
     note = "may use, less weights, less cache: activations, graphs, communication"
     if residual < 0:
         note = "more than the engine may use: the log is of another GPU, model or fraction"
-    size = f"{'−' if residual < 0 else ''}{format_bytes(residual).lstrip('-')}"
-    checks.append(Check("unexplained", "", size, RESIDUAL, note))
+    checks.append(Check("unexplained", "", signed_bytes(residual), RESIDUAL, note))
     return residual
-
-
-def _cache(
-    log: StartupLog, layout: Pool, block: float, block_tokens: int, flights: Iterable[int], checks: list[Check]
-) -> float | None:
-    """Blocks, tokens, bytes per token and concurrency."""
-    available, blocks, tokens = log.get("available"), log.get("blocks"), log.get("tokens")
-    length, times = log.get("length"), log.get("concurrency")
-    flights = tuple(flights)
-    charged = {f: layout.request_blocks(length=int(length.value), in_flight=f) for f in flights} if length else {}
-    least = most = None
-    if available:
-        ends = (available.value - available.half_step, available.value + available.half_step)
-        least, most = (int(pool_blocks(pool_bytes=max(0, m), block_bytes=block)) for m in ends)
-        checks.append(_blocks(least, most, blocks, layout, block))
-    elif blocks:
-        least = most = int(blocks.value)
-    if tokens and least is not None and (length or layout.invertible):
-        tries = {f: _tokens(least, most, charged.get(f), tokens, length, block_tokens, layout, f) for f in flights}
-        flight = next((f for f, check in tries.items() if check.verdict == AGREES), flights[0])
-        note = tries[flight].note
-        if len(set(charged.values())) > 1 and tries[flight].verdict == AGREES:
-            steps = "two steps, so scheduling is" if flight == flights[0] else "one step, so scheduling is not"
-            note += f"; it agrees with the tokens of {steps} asynchronous"
-        checks.append(replace(tries[flight], note=note))
-    else:
-        flight = flights[0]
-    needed, per_token = charged.get(flight), None
-    source = tokens or blocks
-    if available and source and source.value:
-        per_token = available.value / (source.value if tokens else source.value * block_tokens)
-        stretch = needed * block_tokens / length.value if tokens and length and layout.invertible else 1.0
-        lines = tuple(dict.fromkeys((available.line, source.line)))
-        checks.append(_per_token(per_token, layout, block / block_tokens, stretch, lines))
-    if length and times and (tokens or least is not None):
-        ends = [tokens.value / length.value] if tokens else []
-        counted = [blocks.value] if blocks else [least, most]  # what the memory allows only where no count is printed
-        ends = ends or [concurrency(blocks=int(count), request_blocks=needed) for count in counted]
-        slack = 1 / length.value
-        near = _close(times, min(max(times.value, ends[0]), ends[-1]), slack) == AGREES
-        note = "the cache size over the longest sequence" if tokens else "blocks over those of the longest sequence"
-        texts = f"{significant(times.value)}×", " to ".join(dict.fromkeys(f"{significant(end)}×" for end in ends))
-        checks.append(Check("maximum concurrency", *texts, DERIVED if near else DIFFERS, note, (times.line,)))
-    if tokens and not layout.invertible:
-        note = "window or recurrent layers: it depends on the longest sequence and can't be turned into bytes per token"
-        checks.append(Check("the printed size", f"{format_count(tokens.value)} tokens", "", DERIVED, note))
-    return per_token if layout.invertible else None
-
-
-def _span(least: float, most: float) -> str:
-    few, many = format_count(least), format_count(most)
-    return few if few == many else f"{few} to {many}"
-
-
-def _blocks(least: int, most: int, printed: Fact | None, layout: Pool, block: float) -> Check:
-    note = f"memory over {format_bytes(block)} a block"
-    if printed is None:
-        return Check("blocks", "", _span(least, most), DERIVED, note + ", as far as the memory is printed")
-    verdict = AGREES if least <= printed.value <= most else DIFFERS
-    return Check("blocks", format_count(printed.value), _span(least, most), verdict, note, (printed.line,))
-
-
-def _tokens(
-    least: int,
-    most: int,
-    needed: int | None,
-    printed: Fact,
-    length: Fact | None,
-    block_tokens: int,
-    layout: Pool,
-    in_flight: int,
-) -> Check:
-    """The printed size is concurrency times length; older versions print blocks times their size."""
-    plain = [b * block_tokens for b in (least, most)]
-    shown, note = plain, "blocks times their size"
-    agrees = layout.invertible and plain[0] <= printed.value <= plain[1]
-    if length and not agrees:
-        shown = [printed_tokens(blocks=b, request_blocks=needed, length=int(length.value)) for b in (least, most)]
-        note = "blocks over those of one longest sequence, times its length"
-        agrees = shown[0] <= printed.value <= shown[1]
-    unsaid = not agrees and not in_flight and any(g.window for g in layout.groups)
-    if unsaid:
-        note += (
-            ", if no token is in flight: windows hold more with each, and the log doesn't print max_num_batched_tokens"
-        )
-    elif not agrees:
-        off = printed.value / ((shown[0] + shown[1]) / 2) if shown[1] else 0
-        change = f"{format_percent(abs(off - 1), 2)} {'more' if off > 1 else 'fewer'} than that"
-        note += f": the log has {change}" if 0.5 < off < 1.9 else ": another cache type or another cut"
-        note += ", as where another rank has less memory" if 0.5 < off < 1 else ""
-    verdict = AGREES if agrees else DERIVED if unsaid else DIFFERS
-    return Check("cache size, tokens", format_count(printed.value), _span(*shown), verdict, note, (printed.line,))
-
-
-def _per_token(value: float, layout: Pool, ours: float, stretch: float, lines: tuple[int, ...]) -> Check:
-    """`stretch` is above 1 where the longest sequence is no whole number of blocks."""
-    if not layout.invertible:
-        text = "the quotient of two numbers of the log, and no property of the model"
-        return Check("bytes per token", format_bytes(value), "", DERIVED, text, lines)
-    note = "memory over tokens, against the cache of one position on the rank"
-    agrees = abs(value / ours - 1) <= CLOSE
-    if not agrees and abs(value / (ours * stretch) - 1) <= CLOSE:
-        agrees, note = True, note + f", {significant(stretch)}× for a longest sequence that ends inside a block"
-    if not agrees:
-        note += f": {significant(max(value / ours, ours / value), 3)}× apart"
-    return Check("bytes per token", format_bytes(value), format_bytes(ours), AGREES if agrees else DIFFERS, note, lines)
 
 
 def log_element(log: StartupLog, model: ModelGeometry, *, parallel: Parallel | None = None) -> str:

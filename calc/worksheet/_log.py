@@ -21,6 +21,11 @@ from calc.worksheet._memory import rank_shares
 MEANINGS = {
     "total": ("GPU memory", "What the driver shows a program: less than the label says.", "capacity#step-1"),
     "fraction": ("Share the engine may use", "gpu_memory_utilization, of the total.", "capacity#step-5"),
+    "free": (
+        "Free when it started",
+        "Less than it may use, so it didn't start. Stop what else is on the GPU, or lower gpu_memory_utilization.",
+        "capacity#step-1",
+    ),
     "requested": ("What the engine may use", "Total times the share.", "capacity#step-1"),
     "weights": ("Weights on this rank", "Its part of the checkpoint, with tables and buffers.", "capacity#step-2"),
     "outside": (
@@ -30,6 +35,11 @@ MEANINGS = {
     ),
     "activation": ("Peak of activations", "In a trial step of the largest size.", "capacity#step-3"),
     "peak": ("Peak of the framework", "Weights and activations together, in the trial step.", "capacity#step-3"),
+    "profiled": (
+        "All but the cache",
+        "Weights, peak of activations and what else the trial step took.",
+        "capacity#step-3",
+    ),
     "consumed": ("Consumed while starting", "All that the trial left in use.", "capacity#step-3"),
     "graphs": ("Graphs, estimated", "Captured execution graphs, set aside beforehand.", "capacity#step-3"),
     "captured": ("Graphs, captured", "What capturing them took.", "capacity#step-3"),
@@ -37,14 +47,34 @@ MEANINGS = {
     "blocks": ("Blocks of the cache", "The pool cut into pages of equal size.", "capacity#step-4"),
     "tokens": (
         "Cache size in tokens",
-        "Sequences of the longest length that fit, times that length: not blocks times their size.",
+        "From vLLM 0.21 sequences of the longest length that fit, times that length, not blocks times their size. "
+        "Before, blocks over groups of layers, times a block's positions.",
         "capacity#step-10",
     ),
-    "length": ("Longest sequence", "max_model_len, for which the next number holds.", "capacity#step-10"),
+    "length": ("Longest sequence", "max_model_len: what is said of sequences is of this length.", "capacity#step-10"),
     "concurrency": (
         "Maximum concurrency",
         "Sequences of the longest length that fit. Shorter ones are more: no limit on requests.",
         "capacity#step-10",
+    ),
+    "needed": (
+        "Needed for one sequence",
+        "The cache of one longest sequence, more than is left, so it didn't start. Shorten max_model_len, cut over "
+        "more ranks, store the cache in fp8, or raise gpu_memory_utilization.",
+        "capacity#step-10",
+    ),
+    "estimated": ("Longest that fits", "The max_model_len with which it would start.", "capacity#step-10"),
+    "stored": (
+        "Tokens that fit",
+        "Blocks times their size, fewer than one longest sequence, so it didn't start. Shorten max_model_len to this, "
+        "cut over more ranks, store the cache in fp8, or raise gpu_memory_utilization.",
+        "capacity#step-10",
+    ),
+    "empty": (
+        "No room for the cache",
+        "Weights and the trial step take all that it may use, so it didn't start. Cut over more ranks, store the "
+        "weights in fewer bits, take fewer tokens in a step, or raise gpu_memory_utilization.",
+        "capacity#step-4",
     ),
     "block_tokens": ("Enlarged block", "Positions in a block that holds a recurrent state.", "paged_attention#step-6"),
     "padded": ("Padding of states", "How much larger a state's page is than the state.", "paged_attention#step-6"),
@@ -67,6 +97,11 @@ MEANINGS = {
         "paged_attention#step-6",
     ),
 }
+# The cache size of a log that shows the older rule: its concurrency is not this over the longest sequence.
+OLDER = (
+    "Blocks over groups of layers, times a block's positions, as vLLM before 0.21 prints it. Where layers have windows "
+    "or states it is no capacity: concurrency times the longest sequence is."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +233,10 @@ def explain_log(
         Most tokens in a step, where the log doesn't print it: windows hold more with each.
     asynchronous, prefix_caching : bool, optional
         As for `calc.capacity.reconcile`: None takes what the log says.
-    total_bytes, memory_fraction : float, optional
-        The GPU's memory and the engine's share, where the log doesn't print them.
+    total_bytes : float, optional
+        The GPU's memory in bytes, or a Quantity, where the log doesn't print it.
+    memory_fraction : float, optional
+        The engine's share of it, where the log doesn't print it.
 
     Returns
     -------
@@ -208,20 +245,22 @@ def explain_log(
     Raises
     ------
     CalcError
-        If no line is known, or the model can't be cut this way.
+        If no line is known, an argument is out of its range, or the model can't be cut this way.
 
     Examples
     --------
     >>> print(explain_log("GPU KV cache size: 158,656 tokens"))
-      line 1     Cache size in tokens  158,656 tokens  Sequences of the longest length that fit, times that length: not
-      blocks times their size.
+      line 1     Cache size in tokens  158,656 tokens  From vLLM 0.21 sequences of the longest length that fit, times
+      that length, not blocks times their size. Before, blocks over groups of layers, times a block's positions.
     """
     log = capacity.read_log(text)
-    lines = tuple(_line(fact) for fact in log.facts)
+    lines = tuple(_line(fact, log.older) for fact in log.facts)
     if cache != AUTO:
         kv_cache.element_of(cache)
     if memory_fraction is not None:
         memory_share(memory_fraction)
+    if total_bytes is not None:
+        total_bytes = plain("explain_log", "total_bytes", total_bytes, "byte>0")
     if weight_element_bytes is not None:
         weight_element_bytes = plain("explain_log", "weight_element_bytes", weight_element_bytes, ">0")
     for name, value in {"block_tokens": block_tokens, "batched_tokens": batched_tokens}.items():
@@ -265,8 +304,10 @@ def _weight_bytes(model: ModelGeometry, cut: Parallel, stored: HowStored, each: 
     }
 
 
-def _line(fact: Fact) -> LogLine:
+def _line(fact: Fact, older: bool) -> LogLine:
     label, meaning, step = MEANINGS[fact.name]
+    if fact.name == "tokens" and older:
+        meaning = OLDER
     return LogLine(
         name=fact.name,
         label=label,
@@ -288,8 +329,10 @@ def _text(fact: Fact) -> str:
         return f"{significant(fact.value)}×"
     if fact.name in ("asynchronous", "prefix_caching"):
         return "on" if fact.value else "off"
-    if fact.name in ("tokens", "length", "block_tokens", "batched"):
+    if fact.name in ("tokens", "length", "block_tokens", "batched", "estimated", "stored"):
         return counted(fact.value, "token")
     if fact.name in ("blocks", "padding_layers", "tensor", "pipeline"):
         return format_count(fact.value)
-    return format_bytes(fact.value)
+    if fact.name == "empty":
+        return "nothing left"
+    return format_bytes(fact.value).replace("-", "−")
