@@ -20,6 +20,7 @@ from calc.models import (
     ModelGeometry,
     RecurrentState,
 )
+from calc.models.fields import whole
 from calc.parameters import ParameterCount
 from calc.units import CalcError, dimensions, format_count
 
@@ -92,11 +93,12 @@ class Parallel:
 
     def __post_init__(self) -> None:
         for name in ("tensor", "pipeline", "data"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise CalcError(f"Parallel: {name} is {value!r:.40}, wanted a whole number of at least 1")
-        if self.layers is not None and len(self.layers) != self.pipeline:
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        if self.layers is None:
+            return
+        if len(self.layers) != self.pipeline:
             raise CalcError(f"Parallel: layers has {len(self.layers)} entries, wanted one for each of {self.pipeline}")
+        object.__setattr__(self, "layers", tuple(_whole("layers", size, least=0) for size in self.layers))
 
     @property
     def gpus(self) -> int:
@@ -127,6 +129,13 @@ class Parallel:
             raise CalcError(f"stages of {', '.join(map(str, sizes))} layers: wanted {total} in all and none empty")
         ends = list(accumulate(sizes))
         return tuple(model.layers[end - size : end] for end, size in zip(ends, sizes, strict=True))
+
+
+def _whole(name: str, value: object, least: int = 1) -> int:
+    number = whole(value)
+    if number is None or number < least:
+        raise CalcError(f"Parallel: {name} is {value!r:.40}, wanted a whole number of at least {least}")
+    return number
 
 
 def split_layers(layers: int, stages: int) -> tuple[int, ...]:
@@ -172,9 +181,10 @@ def weights_on_rank(
     """Parameters that one rank holds, by tensor group.
 
     Split among tensor ranks: query heads, KV heads as long as there is more than one, heads of recurrent layers,
-    the MLP's width, the vocabulary. Copied to each: norms, routers, indexers (one that picks blocks is split like KV
-    heads), hyper-connections, what makes a latent, a KV head when ranks exceed heads. The embedding is on the first
-    stage, the output layer, the last norm and the last gathering of streams on the last; tied, the matrix is on both.
+    the MLP's width, the vocabulary. Copied to each: norms, learned positions, routers, indexers (one that picks
+    blocks is split like KV heads), hyper-connections, what makes a latent, a KV head when ranks exceed heads. The
+    embedding and learned positions are on the first stage, the output layer, the last norm and the last gathering of
+    streams on the last; tied, the matrix is on both.
 
     Parameters
     ----------
@@ -217,7 +227,8 @@ def weights_on_rank(
         own,
         embedding=own.embedding if first or (last and model.tied_embeddings) else 0,
         lm_head=own.lm_head if last else 0,
-        norms=own.norms - (0 if last else model.hidden),
+        positions=own.positions if first else 0,
+        norms=own.norms - (0 if last else model.final_norms * model.hidden),
         hyper_connections=own.hyper_connections - (0 if last else parameters.gathering_parameters(model)),
         router=parameters.count(whole).router,
         resting_experts=0,

@@ -315,6 +315,8 @@ class ParameterCount:
     ----------
     embedding : int
         The input embedding; the output layer too where it is tied.
+    positions : int
+        Learned positions.
     attention : int
         Everything inside the attention: projections, their biases, norms on queries, keys and latents,
         sinks.
@@ -338,12 +340,13 @@ class ParameterCount:
     hyper_connections : int
         What gathers, spreads and mixes the residual streams.
     lm_head : int
-        The output layer; 0 where it is tied to the embedding.
+        The output layer, its bias included; 0 where it is tied to the embedding.
     resting_experts : int
         Parameters of the routed experts that one token doesn't go through.
     """
 
     embedding: int = 0
+    positions: int = 0
     attention: int = 0
     indexer: int = 0
     compressor: int = 0
@@ -377,10 +380,10 @@ class ParameterCount:
     def active_excluding_embedding(self) -> int:
         """Parameters that one token is multiplied with, as in gpt-oss-120b's 5.1 billion.
 
-        Looking up a row of the embedding multiplies nothing. Where it is tied, the output layer
-        multiplies the whole matrix, and it stays in.
+        Looking up a row of the embedding, or of the positions, multiplies nothing. Where the embedding is
+        tied, the output layer multiplies the whole matrix, and it stays in.
         """
-        return self.active - (self.embedding if self.lm_head else 0)
+        return self.active - self.positions - (self.embedding if self.lm_head else 0)
 
     def _repr_html_(self) -> str:
         rows = [(name.replace("_", " "), size) for name, size in self.groups.items()]
@@ -423,7 +426,9 @@ def count(model: ModelGeometry) -> ParameterCount:
     (30532122624, 3353032704)
     """
     table = embedding_parameters(vocab=model.vocab, hidden=model.hidden)
-    sums = Counter(embedding=table, lm_head=0 if model.tied_embeddings else table, norms=model.hidden)
+    head = model.head_bias * model.vocab + (0 if model.tied_embeddings else table)
+    sums = Counter(embedding=table, lm_head=head, norms=model.final_norms * model.hidden)
+    sums["positions"] = model.positions * model.hidden
     for times, parts in layer_counts(model):
         sums.update({group: times * size for group, size in parts.items()})
     if model.streams:

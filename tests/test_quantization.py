@@ -314,6 +314,76 @@ def test_nothing_said_is_nothing_read(tmp_path):
     assert read_quantization(path) == read_quantization(READS["awq-int4-g128"])
 
 
+LLAMA_8B = [(4096, 4096), (1024, 4096), (1024, 4096), (4096, 4096), (14336, 4096), (14336, 4096), (4096, 14336)]
+NF4 = {"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False, "bnb_4bit_quant_type": "nf4"}
+
+
+def quantized_bytes(found, model="llama-3.1-8b") -> float:
+    """Bytes of the quantized matrices of Llama-3.1-8B, whose 32 layers have those of `LLAMA_8B`."""
+    held = found.stored(load(model))
+    assert held.quantized == 32 * sum(rows * columns for rows, columns in LLAMA_8B)
+    return sum(part.stored_bytes for part in held.parts if part.quantized)
+
+
+@pytest.mark.parametrize("kind", ["nf4", "fp4"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_bitsandbytes_has_a_scale_for_64_weights_which_may_be_quantized_by_256(kind, nested):
+    """Dettmers et al., QLoRA, arXiv:2305.14314, section 3: 0.5 bits a weight for scales, 0.127 where quantized."""
+    fields = NF4 | {"bnb_4bit_quant_type": kind, "bnb_4bit_use_double_quant": nested}
+    found = read_quantization(quantized(**fields, bnb_4bit_quant_storage="uint8", llm_int8_skip_modules=None))
+    assert found.scheme.bits_per_weight == pytest.approx(4 + (0.127 if nested else 0.5), abs=1e-4)
+    expected = 0
+    for rows, columns in LLAMA_8B:
+        blocks = rows * columns // 64
+        tables = 16 * 4 + (256 * 4 if nested else 0)
+        expected += rows * columns // 2 + (blocks + 4 * blocks // 256 if nested else 4 * blocks) + tables
+    assert quantized_bytes(found) == 32 * expected
+
+
+def test_bitsandbytes_in_8_bits_has_a_scale_for_each_row():
+    found = read_quantization(quantized(quant_method="bitsandbytes", _load_in_8bit=True, load_in_8bit=True))
+    assert (found.method, found.scheme.multiplies) == ("bitsandbytes", "int8")
+    assert quantized_bytes(found) == 32 * sum(rows * columns + 4 * rows + 1 for rows, columns in LLAMA_8B)
+
+
+def test_modules_that_bitsandbytes_skips_are_those_listed():
+    assert read_quantization(quantized(**NF4)).kept == ("embed_tokens", "lm_head")
+    skipped = ["lm_head", "model.layers.1.mlp"]
+    assert read_quantization(quantized(**NF4, llm_int8_skip_modules=skipped)).kept == ("embed_tokens", *skipped)
+    for both in ({"load_in_8bit": True}, {"load_in_4bit": False}):
+        with pytest.raises(ConfigError, match="load_in_4bit is .* one of them must be true"):
+            read_quantization(quantized(**NF4 | both))
+
+
+def test_fbgemm_has_an_fp32_scale_for_each_row_and_keeps_what_it_lists():
+    """As transformers builds it (integrations/fbgemm_fp8.py): weight_scale is fp32, one for each output."""
+    found = read_quantization(quantized(quant_method="fbgemm_fp8", activation_scale_ub=1200.0))
+    assert quantized_bytes(found) == 32 * sum(rows * columns + 4 * rows for rows, columns in LLAMA_8B)
+    listed = [f"model.layers.{i}.self_attn" for i in range(32)] + ["model.layers.0.mlp.down_proj"]
+    found = read_quantization(quantized(quant_method="fbgemm_fp8", modules_to_not_convert=listed))
+    down = 4096 * 14336
+    assert found.stored(load("llama-3.1-8b")).quantized == 32 * 3 * down - down
+
+
+def test_gemv_fills_groups_up_to_whole_words():
+    """As AutoAWQ lays it out: scales and zero points of a row in words of eight groups, twice that for groups of 64."""
+    fields = {"quant_method": "awq", "bits": 4, "zero_point": True}
+    gemm, gemv = (read_quantization(quantized(**fields, group_size=128, version=v)) for v in ("gemm", "gemv"))
+    assert gemv.scheme.stored_bytes(64, 4096) == gemm.scheme.stored_bytes(64, 4096)
+    words = 11  # of 86 groups
+    assert gemv.scheme.stored_bytes(64, 11008) == 64 * (11008 // 2 + words * 4 + words * 8 * 2)
+    small = read_quantization(quantized(**fields, group_size=64, version="GEMV"))
+    assert small.scheme.stored_bytes(64, 11008) == 64 * (11008 // 2 + 22 * 4 + 22 * 8 * 2)
+    assert small.scheme.bits_per_weight == 4.3125
+
+
+def test_sparsity_that_leaves_nothing_out_is_none():
+    dense = {"format": "dense", "global_sparsity": 0.1, "sparsity_structure": "unstructured", "targets": []}
+    plain = read_quantization(compressed(GROUP))
+    assert read_quantization(compressed(GROUP, sparsity_config=dense)) == plain
+    assert read_quantization(compressed(GROUP, sparsity_config={})) == plain
+
+
 GROUP = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}
 TWO = quantized(quant_method="compressed-tensors", format="pack-quantized", config_groups={"a": {}, "b": {}})
 
@@ -321,8 +391,28 @@ TWO = quantized(quant_method="compressed-tensors", format="pack-quantized", conf
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (quantized(quant_method="hqq"), "method 'hqq' is not known here; known are awq, compressed-tensors, fp8, gptq"),
-        (quantized(quant_method="bitsandbytes", load_in_4bit=True), "method 'bitsandbytes' is not known"),
+        (quantized(quant_method="hqq"), "method 'hqq' is not known here; known are awq, bitsandbytes, compressed-tens"),
+        (quantized(quant_method="auto-round"), "'auto-round' is not known.* give calc.quantization.stored the model"),
+        (quantized(quant_method="torchao"), "'torchao' is not known .* a Scheme of your own"),
+        (quantized(quant_method="bitsandbytes", load_in_4bit=True, bnb_4bit_quant_type="af4"), "type is 'af4'"),
+        (quantized(quant_method="bitsandbytes", load_in_4bit=1), "load_in_4bit is 1: known here are True, False"),
+        (
+            quantized(quant_method="bitsandbytes", load_in_8bit=True, llm_int8_has_fp16_weight=True),
+            "llm_int8_has_fp16_weight is True",
+        ),
+        (
+            quantized(quant_method="bitsandbytes", load_in_4bit=True) | {"num_local_experts": 8},
+            "num_local_experts is 8: how it stores experts is not known",
+        ),
+        (
+            quantized(quant_method="fbgemm_fp8") | {"text_config": {"num_local_experts": 16}},
+            "num_local_experts is 16: how it stores experts",
+        ),
+        (
+            quantized(quant_method="awq", bits=4, group_size=48, version="gemv"),
+            "group_size is 48 in version gemv: known here are 32, 64",
+        ),
+        (compressed(GROUP, sparsity_config={"format": "sparse-24-bitmask"}), "sparsity_config has format 'sparse-24"),
         (quantized(bits=4), "method None is not known"),
         (quantized(quant_method=["gptq"]), "is not known here"),
         (quantized(quant_method="gptq", bits=5, group_size=128), "bits is 5: known here are 2, 3, 4, 8"),
@@ -703,3 +793,16 @@ def test_another_engine_s_speed_is_drawn_apart(engine, apart):
     name = {"vllm": "vLLM 0.32", "sglang": "SGLang 0.5"}[engine]
     html = trade(found=found, chosen=None, engine=name)._repr_html_()
     assert ("Squares: speed measured in SGLang, over its own bf16" in html) == apart
+
+
+@pytest.mark.parametrize("tokens", [0, -1, float("nan")])
+def test_a_timing_is_of_some_tokens(tokens):
+    with pytest.raises(CalcError, match="timing: tokens is"):
+        quantization.timing(
+            "int8-channel", "int8", "a100-80gb-sxm", model=load("llama-3.1-70b"), ranks=8, tokens=tokens, engine="vllm"
+        )
+
+
+def test_a_fixed_overhead_needs_a_faster_step():
+    with pytest.raises(CalcError, match="speedup above 1"):
+        quantization.fixed_overhead(slow=2, fast=1, speedup=1)

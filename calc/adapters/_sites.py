@@ -28,8 +28,16 @@ from calc.units import CalcError
 EMBEDDINGS = ("embed_tokens", "lm_head")
 GROUPS = ("all-linear", "attention")  # what a target list may say for short
 
-_FUSED = {"phi3"}  # families with one qkv_proj
-_FUSED_MLP = {"phi3", *("minimax_m3", "minimax_m3_text", "minimax_m3_vl", "minimax_m3_vl_text")}  # with gate_up_proj
+# families with one matrix for queries, keys and values, and its name
+_FUSED = {"phi3": "qkv_proj"}
+_FUSED |= dict.fromkeys(("falcon", "gpt_neox"), "query_key_value") | dict.fromkeys(("gpt2", "gpt_bigcode"), "c_attn")
+_FUSED_MLP = {"phi3", "glm", "glm4"}  # with gate_up_proj
+_FUSED_MLP |= {"minimax_m3", "minimax_m3_text", "minimax_m3_vl", "minimax_m3_vl_text"}
+_OUT = {"opt": "out_proj", **dict.fromkeys(("falcon", "gpt_neox", "phi"), "dense")}  # elsewhere o_proj
+_OUT |= dict.fromkeys(("gpt2", "gpt_bigcode"), "c_proj")
+_UP_DOWN = dict.fromkeys(("opt", "phi"), ("fc1", "fc2"))  # elsewhere up_proj and down_proj
+_UP_DOWN |= dict.fromkeys(("gpt2", "gpt_bigcode", "starcoder2"), ("c_fc", "c_proj"))
+_UP_DOWN |= dict.fromkeys(("falcon", "gpt_neox"), ("dense_h_to_4h", "dense_4h_to_h"))
 _FUSED_STATE = {"qwen3_next"}  # families whose recurrent layers have in_proj_qkvz and in_proj_ba
 _ONE_BLOCK = {"nemotron_h"}  # families whose layers hold one block, called mixer
 _FEED_FORWARD = {"llama4": "feed_forward", "llama4_text": "feed_forward"}  # elsewhere mlp
@@ -174,13 +182,13 @@ def _attention(model: ModelGeometry, a: FullAttention, place: str) -> Iterable[S
     hidden, values = model.hidden, a.query_heads * a.value_dim
     queries, keys, kept = a.query_heads * a.key_dim, a.kv_heads * a.key_dim, a.kv_heads * a.value_dim
     if model.architecture in _FUSED:
-        yield _site(place, "qkv_proj", (hidden, queries + keys + kept), "column")
+        yield _site(place, _FUSED[model.architecture], (hidden, queries + keys + kept), "column")
     else:
         yield _site(place, "q_proj", (hidden, (1 + a.output_gate) * queries), "column")
         yield _site(place, "k_proj", (hidden, keys), "column", heads=a.kv_heads, head_dim=a.key_dim)
         if not a.values_are_keys:
             yield _site(place, "v_proj", (hidden, kept), "column", heads=a.kv_heads, head_dim=a.value_dim)
-    yield _site(place, "o_proj", (values, hidden), "row")
+    yield _site(place, _OUT.get(model.architecture, "o_proj"), (values, hidden), "row")
     if isinstance(a, IndexedAttention):
         split = {"heads": a.index_heads, "head_dim": a.index_dim}
         yield _site(f"{place}.indexer", "q_proj", (hidden, a.index_heads * a.index_dim), "column", **split)
@@ -239,13 +247,14 @@ def _scan(hidden: int, m: Mamba2, place: str) -> Iterable[Site]:
 
 
 def _mlp(model: ModelGeometry, width: int, place: str, gated: bool = True) -> Iterable[Site]:
+    up, down = _UP_DOWN.get(model.architecture, ("up_proj", "down_proj"))
     if model.architecture in _FUSED_MLP:
         yield _site(place, "gate_up_proj", (model.hidden, 2 * width), "column")
     else:
         if gated:
             yield _site(place, "gate_proj", (model.hidden, width), "column")
-        yield _site(place, "up_proj", (model.hidden, width), "column")
-    yield _site(place, "down_proj", (width, model.hidden), "row")
+        yield _site(place, up, (model.hidden, width), "column")
+    yield _site(place, down, (width, model.hidden), "row")
 
 
 def _experts(model: ModelGeometry, m: MixtureOfExperts, layer: str, place: str) -> Iterable[Site]:
@@ -273,10 +282,10 @@ def tensor_group(site: Site) -> str:
         return "indexer"
     if place.endswith(".compressor"):
         return "compressor"
-    if place.endswith(".linear_attn") or site.name in ("in_proj", "out_proj"):
-        return "recurrent"
     if place.endswith(".self_attn") or (place.endswith(".mixer") and site.name in _HEADS):
         return "attention"
+    if place.endswith(".linear_attn") or site.name in ("in_proj", "out_proj"):
+        return "recurrent"
     if site.copies > 1:
         return "routed_experts"
     return "shared_experts" if ".shared_expert" in place else "mlp"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calc.models import compressed, hybrids, mixtures
+from calc.models import compressed, early, hybrids, mixtures, variants
 from calc.models.fields import ConfigError, Fields, UnsupportedArchitecture, agree, mapping, shown
 from calc.models.layers import Layer
 from calc.models.parts import (
@@ -29,21 +29,39 @@ from calc.models.parts import (
 )
 from calc.sources import load_json
 
-# Multimodal configurations whose language part is a family below. The vision part is not modeled.
-WRAPPERS = {
-    "gemma3": "gemma3_text",
-    "gemma4": "gemma4_text",
-    "kimi_k25": "kimi_k2",
-    "llama4": "llama4_text",
-    "minimax_m3_vl": "minimax_m3",
-    "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text",
-    "qwen3_vl": "qwen3_vl_text",
-    "qwen3_vl_moe": "qwen3_vl_moe_text",
+# Multimodal configurations and the families that their language part may have, first the one that their class assumes.
+# The vision part is not modeled.
+WRAPPERS: dict[str, tuple[str, ...]] = {
+    "gemma3": ("gemma3_text",),
+    "gemma4": ("gemma4_text",),
+    "internvl": ("qwen2", "qwen3", "qwen3_moe", "llama"),
+    "internvl_chat": ("qwen2", "qwen3", "qwen3_moe", "llama"),
+    "kimi_k25": ("kimi_k2",),
+    "llama4": ("llama4_text",),
+    "llava": ("llama", "mistral", "qwen2"),
+    "llava_next": ("llama", "mistral", "qwen2"),
+    "llava_onevision": ("qwen2",),
+    "minimax_m3_vl": ("minimax_m3",),
+    "mistral3": ("mistral", "ministral3"),
+    "qwen2_5_vl": ("qwen2",),
+    "qwen2_vl": ("qwen2",),
+    "qwen3_5": ("qwen3_5_text",),
+    "qwen3_5_moe": ("qwen3_5_moe_text",),
+    "qwen3_vl": ("qwen3_vl_text",),
+    "qwen3_vl_moe": ("qwen3_vl_moe_text",),
 }
 
+# Where the language part is, if not in text_config; and whose early files have its fields beside the others.
+TEXT_PART = {"internvl_chat": "llm_config"}
+FLAT = ("qwen2_vl", "qwen2_5_vl")
+
 # What else a text part may call itself: the names that transformers and vLLM give to one family.
-ALIASES = {"minimax_m3": ("minimax_m3_text", "minimax_m3_vl_text")}
+ALIASES = {
+    "minimax_m3": ("minimax_m3_text", "minimax_m3_vl_text"),
+    "qwen2": ("qwen2_vl_text", "qwen2_5_vl_text"),
+}
+
+REMEDY = "or describe the model yourself: calc.models.ModelGeometry takes its layers"
 
 
 def llama(f: Fields) -> tuple[Layer, ...]:
@@ -125,6 +143,17 @@ def gpt_oss(f: Fields) -> tuple[Layer, ...]:
     return stack(mixers, read_experts(f, "intermediate_size", router_bias=True, expert_bias=True))
 
 
+# Families that have more around their layers than an embedding, a scale and an output layer
+EARLY: dict[str, Callable[[Fields], tuple[Layer, ...]]] = {
+    "falcon": early.falcon,
+    "gpt2": early.gpt2,
+    "gpt_bigcode": early.gpt_bigcode,
+    "gpt_neox": early.gpt_neox,
+    "opt": early.opt,
+    "phi": early.phi,
+    "starcoder2": early.starcoder2,
+}
+
 FAMILIES: dict[str, Callable[[Fields], tuple[Layer, ...]]] = {
     "llama": llama,
     "mistral": mistral,
@@ -157,6 +186,21 @@ FAMILIES: dict[str, Callable[[Fields], tuple[Layer, ...]]] = {
     "qwen3_5_moe_text": hybrids.qwen3_5_moe,
     "nemotron_h": hybrids.nemotron_h,
     "nemotron-nas": hybrids.nemotron_nas,
+    "cohere": variants.cohere,
+    "cohere2": variants.cohere2,
+    "ernie4_5": variants.ernie4_5,
+    "exaone4": variants.exaone4,
+    "glm": variants.glm,
+    "glm4": variants.glm4,
+    "glm4_moe": variants.glm4_moe,
+    "granite": llama,
+    "ministral3": variants.ministral3,
+    "olmo2": variants.olmo2,
+    "olmo3": variants.olmo3,
+    "olmoe": variants.olmoe,
+    "seed_oss": variants.seed_oss,
+    "smollm3": variants.smollm3,
+    **EARLY,
 }
 
 
@@ -171,17 +215,31 @@ def open_config(data: dict[str, Any]) -> Fields:
         If the model type or the text part is missing.
     """
     stated = data.get("model_type")
-    known = ", ".join(sorted({*FAMILIES, *WRAPPERS}))
+    known = sorted({*FAMILIES, *WRAPPERS})
     if stated is None:
-        raise ConfigError(f"model_type is missing: a config.json states it; supported are {known}")
-    if not isinstance(stated, str) or stated not in {*FAMILIES, *WRAPPERS}:
-        raise UnsupportedArchitecture(f"model_type {shown(stated)} is not supported; supported are {known}")
-    family = WRAPPERS.get(stated, stated)
+        raise ConfigError(f"model_type is missing: a config.json states it; supported are {', '.join(_short(known))}")
+    if not isinstance(stated, str) or stated not in known:
+        raise UnsupportedArchitecture(
+            f"model_type {shown(stated)} is not supported: take a model of a type that is, {REMEDY}; supported are "
+            f"{', '.join(_short(known))}"
+        )
     facts = load_json("families.json")["families"]
     _check_architectures(data, facts[stated]["architectures"])
+    family, more = stated, {}
     if stated in WRAPPERS:
-        data = _text_part(data, stated, family)
-    return Fields(data, family, facts[family]["defaults"])
+        data, family = _text_part(data, stated)
+        more = facts[stated].get("text_defaults", {}).get(family, {})
+    return Fields(data, family, facts[family]["defaults"] | more, facts[family].get("names"))
+
+
+def _short(known: list[str]) -> list[str]:
+    """Names without those of the text parts of others."""
+    return [name for name in known if name.removesuffix("_text") not in WRAPPERS or name in WRAPPERS]
+
+
+def read_frame(f: Fields) -> dict[str, Any]:
+    """What a model has around its layers that others haven't, as fields of `ModelGeometry`."""
+    return early.frame(f) if f.family in EARLY else {}
 
 
 def read_layers(f: Fields) -> tuple[Layer, ...]:
@@ -205,17 +263,23 @@ def _check_architectures(data: dict[str, Any], known: list[str]) -> None:
         )
 
 
-def _text_part(data: dict[str, Any], stated: str, family: str) -> dict[str, Any]:
+def _text_part(data: dict[str, Any], stated: str) -> tuple[dict[str, Any], str]:
     """The language model's fields in a multimodal configuration, with what the outer part says about them."""
-    text = dict(mapping(data.get("text_config"), f"text_config of a {stated} configuration"))
-    if text.setdefault("model_type", family) not in (family, *ALIASES.get(family, ())):
+    place, families = TEXT_PART.get(stated, "text_config"), WRAPPERS[stated]
+    if stated in FLAT and data.get(place) is None:
+        return data, families[0]
+    text = dict(mapping(data.get(place), f"{place} of a {stated} configuration"))
+    named = text.setdefault("model_type", families[0])
+    family = next((family for family in families if named in (family, *ALIASES.get(family, ()))), None)
+    if family is None:
         raise UnsupportedArchitecture(
-            f"text_config of a {stated} configuration has model_type {shown(text['model_type'])}: supported is {family}"
+            f"{place} of a {stated} configuration has model_type {shown(named)}: supported is {' or '.join(families)}; "
+            f"take a model with such a part, {REMEDY}"
         )
     outer, inner = data.get("tie_word_embeddings"), text.get("tie_word_embeddings")
     if outer is not None and inner is not None and not agree(outer, inner):
-        raise ConfigError(f"tie_word_embeddings is {shown(outer)}, but {shown(inner)} in text_config: they must agree")
+        raise ConfigError(f"tie_word_embeddings is {shown(outer)}, but {shown(inner)} in {place}: they must agree")
     text["tie_word_embeddings"] = inner if outer is None else outer
     if "dtype" not in text and "torch_dtype" not in text:
         text |= {name: data[name] for name in ("dtype", "torch_dtype") if name in data}
-    return text
+    return text, family

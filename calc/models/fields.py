@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -136,6 +137,18 @@ def mapping(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
+def whole(value: Any) -> int | None:
+    """A whole number of any type (an int, a numpy integer), as an int; None for anything else, true and false too."""
+    if type(value) is int:
+        return value
+    if isinstance(value, (bool, str)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
 def agree(one: Any, other: Any) -> bool:
     """Whether two statements of one field say the same; lists and objects never do (nor recurse)."""
     return type(one) is type(other) and not isinstance(one, (list, tuple, dict)) and one == other
@@ -154,10 +167,14 @@ class Fields:
         The model type, for messages.
     defaults : mapping
         What the family's configuration class assumes for a field that a file leaves out.
+    names : mapping
+        What the family calls a field instead of the usual name.
     """
 
-    def __init__(self, data: dict[str, Any], family: str, defaults: Mapping[str, Any]) -> None:
-        self.data, self.family, self.defaults = data, family, defaults
+    def __init__(
+        self, data: dict[str, Any], family: str, defaults: Mapping[str, Any], names: Mapping[str, str] | None = None
+    ) -> None:
+        self.data, self.family, self.defaults, self.names = data, family, defaults, names or {}
         self._read: set[str] = set()
 
     def error(self, problem: str) -> ConfigError:
@@ -172,7 +189,16 @@ class Fields:
         value = self._find(names)
         return None if value is _MISSING else value
 
+    def called(self, *names: str) -> str:
+        """The name of a field in this file; where the file doesn't state it, the name in this family."""
+        theirs = self._theirs(names)
+        return next((name for name in theirs if name in self.data), theirs[0])
+
+    def _theirs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return (*(self.names[name] for name in names if name in self.names), *names)
+
     def _find(self, names: tuple[str, ...]) -> Any:
+        usual, names = names[0], self._theirs(names)
         self._read.update(names)
         stated = [(name, self.data[name]) for name in names if name in self.data]
         for name, value in stated[1:]:
@@ -181,7 +207,7 @@ class Fields:
                 raise self.error(f"{one} but {other}: they mean the same and must agree")
         if stated:
             return stated[0][1]
-        return self.defaults.get(names[0], _MISSING)
+        return self.defaults.get(usual, _MISSING)
 
     def count(self, *names: str, least: int = 1, most: int = LARGEST) -> int:
         """A whole number that the file must state, or its family's class must supply."""
@@ -197,10 +223,11 @@ class Fields:
 
     def _whole(self, names: tuple[str, ...], value: Any, wanted: str, least: int, most: int) -> int:
         if value is _MISSING:
-            raise self.error(f"{names[0]} is missing: it must be {wanted}")
-        if type(value) is not int or not least <= value <= most:
-            raise self.error(f"{names[0]} is {shown(value)}: it must be {wanted}")
-        return value
+            raise self.error(f"{self.called(*names)} is missing: it must be {wanted}")
+        number = whole(value)
+        if number is None or not least <= number <= most:
+            raise self.error(f"{self.called(*names)} is {shown(value)}: it must be {wanted}")
+        return number
 
     def flag(self, name: str) -> bool:
         """A switch: true or false; null counts as left out."""

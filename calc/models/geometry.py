@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-from calc.models.families import open_config, read_layers
+from calc.models.families import open_config, read_frame, read_layers
 from calc.models.fields import MOST_POSITIONS, ConfigError, Fields, mapping, read_file, shown
 from calc.models.layers import Layer, Mixer
 
@@ -41,6 +41,12 @@ class ModelGeometry:
         the file doesn't say.
     streams : int
         Residual streams that hyper-connections mix around every block; 0 for a residual that is only added to.
+    positions : int
+        Rows of a matrix of learned positions; 0 where positions are computed.
+    final_norms : int
+        Weights of the last norm, in hidden states: 1 for a scale, 2 for a scale and a shift, 0 for no such norm.
+    head_bias : bool
+        Whether the output layer adds a bias.
     source : str
         Where the facts come from.
 
@@ -59,6 +65,9 @@ class ModelGeometry:
     max_positions: int | None = None
     element: str | None = None
     streams: int = 0
+    positions: int = field(default=0, repr=False)
+    final_norms: int = field(default=1, repr=False)
+    head_bias: bool = field(default=False, repr=False)
     source: str = ""
 
     @classmethod
@@ -114,6 +123,7 @@ class ModelGeometry:
             element=_element(f),
             streams=f.optional_count("hc_mult", required=False) or 0,
             source=source,
+            **read_frame(f),
         )
 
     def __hash__(self) -> int:

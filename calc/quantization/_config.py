@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 from calc.adapters import EMBEDDINGS
-from calc.models import ConfigError, ModelGeometry
+from calc.models import ModelGeometry
 from calc.models.fields import Fields, mapping, read_file, shown
+from calc.quantization._config_fields import (
+    REMEDY,
+    UnsupportedQuantization,
+    choice,
+    group_of,
+    patterns,
+    refuse,
+    size_of,
+)
 from calc.quantization._schemes import Scheme, Stored, scheme, stored
 
-_MOST_PATTERNS, _LONGEST_PATTERN, _MOST_EXPRESSIONS, _MOST_REPEATS = 100_000, 200, 100, 3
 _NO_EXPERT = r"re:(?!.*\.experts\.)"  # whatever is no routed expert
-# Names of checkpoints, and what the same modules are called here
-_RENAMED = {
-    "language_model.": "",
-    "block_sparse_moe": "mlp",
-    "index_q_proj": "indexer.q_proj",
-    "index_k_proj": "indexer.k_proj",
-}
-_SAFE_PATTERN = re.compile(r"(\\[.d]|[\w.,:|$^()\[\]+*?-])*")
-
-
-class UnsupportedQuantization(ConfigError):
-    """A configuration names a quantization method, or a feature of one, that the library doesn't know."""
+# Methods whose way with experts and routers isn't the one of other matrices, and what a file with experts states
+_DENSE_ONLY = ("bitsandbytes", "fbgemm_fp8")
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,8 @@ class Quantization:
     Attributes
     ----------
     method : str
-        As the file names it: "gptq", "awq", "fp8", "mxfp4", "compressed-tensors" or "modelopt".
+        As the file names it: "gptq", "awq", "bitsandbytes", "fp8", "fbgemm_fp8", "mxfp4", "compressed-tensors" or
+        "modelopt".
     scheme : Scheme
         How its quantized matrices are stored.
     kept : tuple of str
@@ -88,8 +87,9 @@ def read_quantization(config: str | PathLike[str] | dict[str, Any]) -> Quantizat
     >>> read_quantization({"quantization_config": {"quant_method": "hqq"}})
     Traceback (most recent call last):
         ...
-    calc.quantization._config.UnsupportedQuantization: quantization method 'hqq' is not known here; known are awq,
-    compressed-tensors, fp8, gptq, modelopt, mxfp4
+    calc.quantization._config_fields.UnsupportedQuantization: quantization method 'hqq' is not known here; known are
+    awq, bitsandbytes, compressed-tensors, fbgemm_fp8, fp8, gptq, modelopt, mxfp4. If you know how it stores a matrix,
+    give calc.quantization.stored the model and a Scheme of your own
     """
     data = mapping(config if isinstance(config, dict) else read_file(config), "the configuration")
     place = next((place for place in _places(data) if place[0].get(place[1]) is not None), None)
@@ -100,8 +100,10 @@ def read_quantization(config: str | PathLike[str] | dict[str, Any]) -> Quantizat
     method = "modelopt" if name == "quantization" else found.get("quant_method")
     if not isinstance(method, str) or method not in _METHODS:
         raise UnsupportedQuantization(
-            f"quantization method {shown(method)} is not known here; known are {', '.join(sorted(_METHODS))}"
+            f"quantization method {shown(method)} is not known here; known are {', '.join(sorted(_METHODS))}. {REMEDY}"
         )
+    if method in _DENSE_ONLY:
+        _refuse_experts(data, method)
     read = _METHODS[method](Fields(found, f"{method} quantization", {}))
     return _with_experts(read, data, found)
 
@@ -132,8 +134,8 @@ def _with_experts(read: Quantization, data: dict[str, Any], found: dict[str, Any
     if not family or read.method != "fp8":
         return read
     f = Fields({"expert_dtype": stated, "moe_quant_algo": algorithm}, "deepseek_v4 quantization", {})
-    element = _choice(f, "expert_dtype", ("fp4", "fp8"), "fp4")
-    algorithm = _choice(f, "moe_quant_algo", (None, "NVFP4"))
+    element = choice(f, "expert_dtype", ("fp4", "fp8"), "fp4")
+    algorithm = choice(f, "moe_quant_algo", (None, "NVFP4"))
     read = replace(read, kept=(*read.kept, *_COMPRESSORS))
     if element == "fp8":
         return read
@@ -142,71 +144,21 @@ def _with_experts(read: Quantization, data: dict[str, Any], found: dict[str, Any
     return replace(read, scheme=replace(read.scheme, name=name, scale_bits=8, experts=experts))
 
 
-def _patterns(f: Fields, *names: str) -> tuple[str, ...] | None:
-    """A list of modules, checked: an expression from a file must not be able to run away."""
-    value = f.value(*names) if len(names) == 1 else next((v for v in map(f.value, names) if v is not None), None)
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) > _MOST_PATTERNS or not all(isinstance(v, str) and v for v in value):
-        raise f.error(f"{names[0]} is {shown(value)}: it must be a list of module names")
-    for pattern in value:
-        if len(pattern) > _LONGEST_PATTERN or (pattern.startswith("re:") and not _tame(pattern[3:])):
-            raise f.error(
-                f"{names[0]} has the expression {shown(pattern)}: write it with . * | ( ) and plain names, and at most "
-                f"{_MOST_REPEATS} of * + ?"
-            )
-    if sum(pattern.startswith("re:") for pattern in value) > _MOST_EXPRESSIONS:
-        raise f.error(f"{names[0]} has more than {_MOST_EXPRESSIONS} expressions: list the modules by name")
-    for theirs, ours in _RENAMED.items():
-        value = [pattern.replace(theirs, ours) for pattern in value]
-    return tuple(filter(None, value))
-
-
-def _tame(expression: str) -> bool:
-    repeats = len(re.findall(r"[*+?]", expression))
-    if (
-        repeats > _MOST_REPEATS
-        or re.search(r"\)[*+?]|[*+?][*+]", expression)
-        or not _SAFE_PATTERN.fullmatch(expression)
-    ):
-        return False
-    try:
-        re.compile(expression)
-    except re.error:
-        return False
-    return True
-
-
-def _choice(f: Fields, name: str, allowed: Iterable[Any], default: Any = None) -> Any:
-    """A field with few possible values; an unknown one is a feature that isn't supported."""
-    value = f.value(name)
-    value = default if value is None else value
-    allowed = tuple(allowed)
-    if not any(type(value) is type(a) and value == a for a in allowed):
-        known = ", ".join(shown(a) for a in allowed)
-        raise UnsupportedQuantization(f"{f.family}: {name} is {shown(value)}: known here are {known}")
-    return value
-
-
-def _none(f: Fields, *names: str) -> None:
-    """Refuse features that would change the bytes."""
-    for name in names:
-        if f.value(name):
-            raise UnsupportedQuantization(f"{f.family}: {name} is {shown(f.value(name))}, which is not supported here")
-
-
-def _group(f: Fields, name: str = "group_size") -> int | None:
-    """Weights in a group; -1 for the whole row."""
-    if f.value(name) == -1:
-        return None
-    return f.count(name, most=2**16)
+def _refuse_experts(data: dict[str, Any], method: str) -> None:
+    for part in (data, data.get("text_config"), data.get("llm_config")):
+        for name in _EXPERTS:
+            if isinstance(part, dict) and part.get(name):
+                raise UnsupportedQuantization(
+                    f"{method} quantization: {name} is {shown(part[name])}: how it stores experts is not known here. "
+                    f"{REMEDY}"
+                )
 
 
 def _gptq(f: Fields) -> Quantization:
-    _none(f, "dynamic", "modules_in_block_to_quantize", "meta_awq")
-    bits, group = _choice(f, "bits", (2, 3, 4, 8)), _group(f)
+    refuse(f, "dynamic", "modules_in_block_to_quantize", "meta_awq")
+    bits, group = choice(f, "bits", (2, 3, 4, 8)), group_of(f)
     scheme = Scheme(
-        name=f"GPTQ int{bits}, {_size(group)}",
+        name=f"GPTQ int{bits}, {size_of(group)}",
         element=f"int{bits}",
         bits=bits,
         block=(1, group),
@@ -214,34 +166,102 @@ def _gptq(f: Fields) -> Quantization:
         zero_bits=bits,  # packed and stored, symmetric or not
         column_bits=32,
     )
-    kept = EMBEDDINGS[:1] if _choice(f, "lm_head", (True, False), False) else EMBEDDINGS
+    kept = EMBEDDINGS[:1] if choice(f, "lm_head", (True, False), False) else EMBEDDINGS
     return Quantization(method="gptq", scheme=scheme, kept=kept)
 
 
 def _awq(f: Fields) -> Quantization:
     bits, group = (
-        _choice(f, "bits", (4,), f.value("w_bit")),
-        _group(f, "group_size" if "group_size" in f.data else "q_group_size"),
+        choice(f, "bits", (4,), f.value("w_bit")),
+        group_of(f, "group_size" if "group_size" in f.data else "q_group_size"),
     )
-    _choice(f, "zero_point", (True,), True)
-    _choice(f, "version", ("gemm", "GEMM"), "gemm")
-    scheme = Scheme(
-        name=f"AWQ int{bits}, {_size(group)}",
+    choice(f, "zero_point", (True,), True)
+    version = choice(f, "version", ("gemm", "GEMM", "gemv", "GEMV"), "gemm").lower()
+    if version == "gemv" and group not in _GEMV_GROUPS:
+        raise UnsupportedQuantization(
+            f"{f.family}: group_size is {shown(group)} in version gemv: known here are "
+            f"{', '.join(map(str, _GEMV_GROUPS))}. {REMEDY}"
+        )
+    scheme = (_Gemv if version == "gemv" else Scheme)(
+        name=f"AWQ int{bits}, {size_of(group)}",
         element=f"int{bits}",
         bits=bits,
         block=(1, group),
         scale_bits=16,
         zero_bits=bits,
     )
-    return Quantization(
-        method="awq", scheme=scheme, kept=(*EMBEDDINGS, *(_patterns(f, "modules_to_not_convert") or ()))
+    return Quantization(method="awq", scheme=scheme, kept=(*EMBEDDINGS, *(patterns(f, "modules_to_not_convert") or ())))
+
+
+# Rows of AutoAWQ's gemv layout hold scales and zero points of a multiple of so many groups
+_GEMV_GROUPS = {32: 32, 64: 16, 128: 8, 256: 8}
+
+
+class _Gemv(Scheme):
+    """AutoAWQ's gemv layout: the groups of a row are filled up to whole words (``calculate_zeros_width``)."""
+
+    __slots__ = ()
+
+    def stored_bytes(self, output_dim: int, input_dim: int) -> float:
+        group = self.block[1]
+        filled = -(input_dim // group) % _GEMV_GROUPS[group]
+        return (
+            Scheme.stored_bytes(self, output_dim, input_dim)
+            + output_dim * filled * (self.scale_bits + self.zero_bits) / 8
+        )
+
+
+def _fbgemm(f: Fields) -> Quantization:
+    """FBGEMM, as in Meta's Llama-3.1-405B-Instruct-FP8: an fp32 scale for each row, activations scaled in the step."""
+    scheme = Scheme(
+        name="FP8 W8A8, channel scales", element="fp8", bits=8, block=(1, None), scale_bits=32, multiplies="fp8"
     )
+    kept = (*EMBEDDINGS, *(patterns(f, "modules_to_not_convert") or ()))
+    return Quantization(method="fbgemm_fp8", scheme=scheme, kept=kept)
+
+
+# bitsandbytes, functional.py: weights in a block, blocks' scales in a block of their own, entries of the two tables
+_BNB_BLOCK, _BNB_NESTED, _BNB_TABLE, _BNB_NESTED_TABLE = 64, 256, 16, 256
+
+
+def _bitsandbytes(f: Fields) -> Quantization:
+    """4 bits in blocks with a scale each, which may be quantized in turn; or 8 bits with a scale for each row.
+
+    A file also holds about 150 bytes of text for each 4-bit matrix, which aren't counted.
+    """
+    four, eight = (
+        bool(choice(f, f"load_in_{bits}bit", (True, False), choice(f, f"_load_in_{bits}bit", (True, False), False)))
+        for bits in (4, 8)
+    )
+    if four == eight:
+        raise f.error(f"load_in_4bit is {four} and load_in_8bit is {eight}: one of them must be true")
+    kept = patterns(f, "llm_int8_skip_modules")
+    kept = EMBEDDINGS if kept is None else (EMBEDDINGS[0], *kept)
+    if eight:
+        choice(f, "llm_int8_has_fp16_weight", (False,), False)
+        scheme = Scheme(
+            name="LLM.int8(), channel scales", element="int8", bits=8, block=(1, None), scale_bits=32, tensor_bytes=1,
+            multiplies="int8",
+        )  # fmt: skip
+        return Quantization(method="bitsandbytes", scheme=scheme, kept=kept)
+    kind = choice(f, "bnb_4bit_quant_type", ("nf4", "fp4"), "fp4")
+    choice(f, "bnb_4bit_quant_storage", ("uint8", "bfloat16", "float16", "float32"), "uint8")
+    nested = choice(f, "bnb_4bit_use_double_quant", (True, False), False)
+    scheme = Scheme(
+        name=f"{kind} W4A16, g{_BNB_BLOCK}{', scales quantized' if nested else ''}",
+        element=kind,
+        bits=4,
+        block=(1, _BNB_BLOCK),
+        scale_bits=8 + 32 / _BNB_NESTED if nested else 32,
+        tensor_bytes=4 * (_BNB_TABLE + (_BNB_NESTED_TABLE if nested else 0)),
+    )
+    return Quantization(method="bitsandbytes", scheme=scheme, kept=kept)
 
 
 def _fp8(f: Fields) -> Quantization:
-    activation = _choice(f, "activation_scheme", ("dynamic", "static"))
-    _choice(f, "fmt", ("e4m3", "float8_e4m3fn"), "e4m3")
-    _choice(f, "scale_fmt", ("ue8m0", "float"), "float")
+    activation = choice(f, "activation_scheme", ("dynamic", "static"))
+    choice(f, "fmt", ("e4m3", "float8_e4m3fn"), "e4m3")
+    choice(f, "scale_fmt", ("ue8m0", "float"), "float")
     blocks = f.value("weight_block_size")
     if blocks is None:
         block: tuple[int | None, int | None] = (None, None)
@@ -260,7 +280,7 @@ def _fp8(f: Fields) -> Quantization:
         tensor_bytes=4 if activation == "static" else 0,
         multiplies="fp8",
     )
-    kept = _patterns(f, "modules_to_not_convert", "ignored_layers")
+    kept = patterns(f, "modules_to_not_convert", "ignored_layers")
     return Quantization(method="fp8", scheme=scheme, kept=EMBEDDINGS if kept is None else (EMBEDDINGS[0], *kept))
 
 
@@ -273,12 +293,19 @@ def _nvfp4(group: int) -> Scheme:
 
 
 def _mxfp4(f: Fields) -> Quantization:
-    kept = (_NO_EXPERT, *(_patterns(f, "modules_to_not_convert") or ()))
+    kept = (_NO_EXPERT, *(patterns(f, "modules_to_not_convert") or ()))
     return Quantization(method="mxfp4", scheme=_MXFP4, kept=kept)
 
 
 def _compressed(f: Fields) -> Quantization:
-    _none(f, "sparsity_config", "transform_config")
+    refuse(f, "transform_config")
+    sparsity = f.value("sparsity_config")
+    if sparsity:
+        form = mapping(sparsity, f"{f.family}: sparsity_config").get("format")
+        if form != "dense":  # as llm-compressor writes it where nothing is left out
+            raise UnsupportedQuantization(
+                f"{f.family}: sparsity_config has format {shown(form)}: known here is 'dense'. {REMEDY}"
+            )
     groups = mapping(f.value("config_groups"), f"{f.family}: config_groups")
     if len(groups) != 1:
         raise UnsupportedQuantization(
@@ -289,11 +316,11 @@ def _compressed(f: Fields) -> Quantization:
     if g.value("targets") not in (["Linear"], ["re:.*"]):
         raise UnsupportedQuantization(f'{f.family}: targets is {shown(g.value("targets"))}: known here is ["Linear"]')
     w = Fields(mapping(g.value("weights"), f"{f.family}: weights"), f"{f.family}: weights", {})
-    kind, bits = _choice(w, "type", ("int", "float")), _choice(w, "num_bits", (4, 8))
-    form = _choice(f, "format", tuple(_FORMATS))
-    strategy = _choice(w, "strategy", _FORMATS[form])
+    kind, bits = choice(w, "type", ("int", "float")), choice(w, "num_bits", (4, 8))
+    form = choice(f, "format", tuple(_FORMATS))
+    strategy = choice(w, "strategy", _FORMATS[form])
     acts = g.value("input_activations")
-    symmetric = _choice(w, "symmetric", (True, False), True)
+    symmetric = choice(w, "symmetric", (True, False), True)
     element = f"int{bits}" if kind == "int" else f"fp{bits}"
     if (kind == "int") != form.startswith(("pack", "int")) and form != "naive-quantized":
         raise f.error(f"format is {shown(form)}, but the weights are {element}: they must go together")
@@ -308,13 +335,13 @@ def _compressed(f: Fields) -> Quantization:
         tensor_bytes=(16 if packed else 0)
         + (8 if strategy == "tensor_group" and acts else 0)
         + (4 if strategy == "tensor_group" and not acts else 0),
-        column_bits=32 if _choice(w, "actorder", (None, "weight", "static", "group"), None) == "group" else 0,
+        column_bits=32 if choice(w, "actorder", (None, "weight", "static", "group"), None) == "group" else 0,
         multiplies="bf16" if not acts else element,
     )
     return Quantization(
         method="compressed-tensors",
         scheme=scheme,
-        kept=(EMBEDDINGS[0], *(_patterns(f, "ignore") or ())),
+        kept=(EMBEDDINGS[0], *(patterns(f, "ignore") or ())),
         cache=_cache(f),
     )
 
@@ -337,7 +364,7 @@ def _block(w: Fields, strategy: str) -> tuple[int | None, int | None]:
             raise w.error(f"block_structure is {shown(blocks)}: it must be two positive whole numbers")
         return blocks[0], blocks[1]
     if strategy in ("group", "tensor_group"):
-        return 1, _group(w)
+        return 1, group_of(w)
     return (1, None) if strategy == "channel" else (None, None)
 
 
@@ -345,7 +372,7 @@ def _activation_bits(f: Fields, acts: Any) -> int:
     if acts is None:
         return 16
     a = Fields(mapping(acts, f"{f.family}: input_activations"), f"{f.family}: input_activations", {})
-    return _choice(a, "num_bits", (4, 8))
+    return choice(a, "num_bits", (4, 8))
 
 
 def _cache(f: Fields, types: tuple[str, ...] = ("float", "int")) -> str | None:
@@ -353,17 +380,17 @@ def _cache(f: Fields, types: tuple[str, ...] = ("float", "int")) -> str | None:
     if scheme is None:
         return None
     c = Fields(mapping(scheme, f"{f.family}: kv_cache_scheme"), f"{f.family}: kv_cache_scheme", {})
-    _choice(c, "num_bits", (8,))
-    return {"float": "fp8", "int": "int8"}[_choice(c, "type", types)]
+    choice(c, "num_bits", (8,))
+    return {"float": "fp8", "int": "int8"}[choice(c, "type", types)]
 
 
 def _modelopt(f: Fields) -> Quantization:
     """ModelOpt's two forms: hf_quant_config.json, and config.json alone, in the words of compressed-tensors."""
     algorithm = f.value("quant_algo")
     f = Fields(f.data | {"quant_algo": algorithm.upper() if isinstance(algorithm, str) else algorithm}, f.family, {})
-    algorithm = _choice(f, "quant_algo", ("FP8", "NVFP4"))
-    cache = "fp8" if _choice(f, "kv_cache_quant_algo", (None, "FP8")) else _cache(f, ("float",))
-    kept = (EMBEDDINGS[0], *(_patterns(f, "exclude_modules", "ignore") or ()))
+    algorithm = choice(f, "quant_algo", ("FP8", "NVFP4"))
+    cache = "fp8" if choice(f, "kv_cache_quant_algo", (None, "FP8")) else _cache(f, ("float",))
+    kept = (EMBEDDINGS[0], *(patterns(f, "exclude_modules", "ignore") or ()))
     if algorithm == "FP8":
         stored_as = Scheme(
             name="FP8 W8A8, tensor scales", element="fp8", bits=8, block=(None, None), scale_bits=32, tensor_bytes=4,
@@ -389,13 +416,11 @@ def _nvfp4_group(f: Fields) -> int:
     return f.count("group_size", most=2**10) if f.value("group_size") is not None else scheme("nvfp4").block[1]
 
 
-def _size(group: int | None) -> str:
-    return "channel scales" if group is None else f"g{group}"
-
-
 _METHODS: dict[str, Callable[[Fields], Quantization]] = {
     "awq": _awq,
+    "bitsandbytes": _bitsandbytes,
     "compressed-tensors": _compressed,
+    "fbgemm_fp8": _fbgemm,
     "fp8": _fp8,
     "gptq": _gptq,
     "modelopt": _modelopt,

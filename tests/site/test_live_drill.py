@@ -126,7 +126,7 @@ def test_every_problem_returns_to_a_step_of_its_built_chapter(site):
     }
     for step, found in steps.items():
         path, _, anchor = found["href"].partition("#")
-        heading = re.search(rf'id="{anchor}">\s*<h3>(.*?)<a class="headerlink"', pages[path])[1]
+        heading = re.search(rf'id="{anchor}"[^>]*>\s*<h3>(.*?)<a class="headerlink"', pages[path])[1]
         title = re.search(r'<h1>(.*?)<a class="headerlink"', pages[path])[1]
         for html, text in ((heading, found["heading"]), (title, found["chapter"])):
             assert BeautifulSoup(html, "html.parser").get_text().replace("\u00a0", " ") == text, step
