@@ -346,7 +346,7 @@ def test_drawn_lengths_have_their_mean(name, mean_output):
         (lambda: scheduling.expected_longest((5,), 2), "two quantiles"),
         (lambda: scheduling.expected_longest((5, 4), 2), "two quantiles"),
         (lambda: scheduling.expected_longest((5, 6), 0), "a place"),
-        (lambda: scheduling.expected_longest_geometric(0.5, 2), "1 or more"),
+        (lambda: scheduling.expected_longest_geometric(0.5, 2), "mean is 0.5, wanted 1 to"),
         (lambda: scheduling.expected_longest_exponential(0, 2, cap=9), "above 0"),
         (lambda: scheduling.expected_longest_exponential(9, 0, cap=9), "above 0"),
         (lambda: scheduling.expected_longest_exponential(9, 2, cap=0), "above 0"),
@@ -373,3 +373,19 @@ def test_the_panel_is_true_at_the_extremes():
         if places == 1 or requests <= places or lengths == "all equal":
             assert gain == 1
         assert ("saves" in answer["meaning"]) == (gain > 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: scheduling.expected_longest_exponential(128, 4, cap=float("nan")), "cap is nan"),
+        (lambda: scheduling.expected_longest_exponential(128, 4, cap=10**15), "wanted 1,048,576 at most"),
+        (lambda: scheduling.expected_longest_geometric(1e30, 4), "wanted 1 to 1,048,576"),
+        (lambda: scheduling.output_lengths("all equal", mean_output=9, requests=4, places=0), "places is 0"),
+        (lambda: scheduling.output_lengths("geometric", mean_output=9, requests=10**9, places=1), "requests is"),
+        (lambda: scheduling.stall_rate(stalls=1, stall_s=0, other_gap_s=1, stalled_share=1), "1 at most"),
+    ],
+)
+def test_numbers_out_of_range_are_named(call, message):
+    with pytest.raises(CalcError, match=message):
+        call()

@@ -46,3 +46,7 @@ def test_impossible_users_are_refused(users, think_s, message):
 def test_a_request_that_could_never_finish_is_refused_when_its_turn_comes():
     with pytest.raises(SchedulingError, match="would never finish"):
         run_closed(requests_of([(1, 1), (5000, 1)]), 1, CONFIG, STEP)
+
+
+def test_more_users_than_requests_cost_nothing():
+    assert len(run_closed(requests_of([(5, 2)] * 3), 10**12, CONFIG, STEP).requests) == 3

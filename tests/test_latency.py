@@ -621,3 +621,45 @@ def test_benchmark_measures_what_it_made(capsys):
     assert (seen.completed, seen.statistics["itl"].count) == (300, 300 * 4)
     printed = capsys.readouterr().out
     assert "peak memory" in printed and "× that time" in printed
+
+
+# --- what is no number ------------------------------------------------------------------------------------------------
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("call_", "message"),
+    [
+        (lambda: latency.percentile([NAN, 1, 2, 3], 50), "holds what is no number"),
+        (lambda: latency.percentile([1, 2, 3, NAN], 50), "holds what is no number"),
+        (lambda: latency.percentile(["a", "b"], 50), "holds what is no number"),
+        (lambda: latency.percentile([10**400, 1], 50), "holds what is no number"),
+        (lambda: latency.percentile(5, 50), "holds what is no number"),
+        (lambda: latency.percentile([1, 2], "99"), "p is '99', wanted a number"),
+        (lambda: latency.percentile([1, 2], NAN), "p is nan, wanted a number"),
+        (lambda: latency.weighted_percentile([(1, 1), (2, NAN)], 50), "holds what is no number"),
+        (lambda: latency.weighted_percentile([(NAN, 1), (2, 1)], 50), "holds what is no number"),
+        (lambda: latency.weighted_percentile([(1, "a")], 50), "holds what is no number"),
+        (lambda: latency.weighted_percentile([(1, 1), (2, math.inf)], 50), "a weight is inf"),
+        (lambda: latency.histogram_percentile([1, NAN], 50, [1, 2]), "holds what is no number"),
+        (lambda: latency.percentile_interval([NAN] * 400, 50), "holds what is no number"),
+        (lambda: latency.percentile_interval([1] * 400, "50"), "p is '50'"),
+        (lambda: latency.requests_for_margin(99, margin=1e-320), "between 0 and 1|wanted 1e-8 or more"),
+        (lambda: latency.requests_for_margin(99, margin=1e-9), "wanted 1e-8 or more"),
+        (lambda: latency.requests_to_prove(99, "1"), "over is '1'"),
+        (lambda: latency.requests_to_prove(99, 10**9), "wanted 100,000,000 at most"),
+        (lambda: latency.interval_ranks(10**15, 50), "wanted 100,000,000 at most"),
+        (lambda: latency.stalls(STALL, longer_than_s=NAN), "longer_than_s is nan"),
+        (lambda: latency.attainment(good=0, completed=0, failed=0), "wanted some requests"),
+        (lambda: latency.attainment(good=3, completed=2, failed=1), "as many good ones at most"),
+    ],
+)
+def test_what_is_no_number_is_refused(call_, message):
+    with pytest.raises(CalcError, match=message):
+        call_()
+
+
+def test_a_request_that_never_ended_has_its_place_in_a_percentile():
+    assert latency.percentile([1, 2, math.inf], 50) == 2
+    assert latency.percentile([1, 2, math.inf], 100) == math.inf

@@ -15,6 +15,7 @@ from calc.latency import (
     read_aiperf,
     read_guidellm,
     read_llmservingsim,
+    read_result,
     read_shelf,
     read_ticks,
     read_vllm_bench,
@@ -107,6 +108,13 @@ def test_wait_in_the_clients_own_queue_is_kept(tmp_path):
         ({"output_lens": ["x"] * 40}, "request 0: output_lens is 'x', wanted a number"),
         ({"ttfts": [-1.0] * 40}, "ttfts is .*wanted a list of numbers of at least 0"),
         ({"itls": [[0.1, None]] * 40}, "request 0: itls is"),
+        ({"duration": 0.01}, "duration is 0.01 s, but the last token came 2.29 s after the first request"),
+        ({"duration": 0}, "duration is 0 s, but the last token came"),
+        ({"duration": 10**310}, "duration is 10+.*wanted a number"),
+        ({"start_times": [10**310] * 40}, "start_times is .*wanted a list of numbers"),
+        ({"output_lens": [10**310] * 40}, "output_lens is 10+.*wanted a number"),
+        ({"total_output_tokens": 999}, "total_output_tokens is 999, but the requests without error hold 418"),
+        ({"total_input_tokens": 1}, "total_input_tokens is 1, but the requests without error hold 1028"),
     ],
 )
 def test_vllm_bench_file_that_contradicts_itself_is_refused(tmp_path, change, message):
@@ -115,6 +123,27 @@ def test_vllm_bench_file_that_contradicts_itself_is_refused(tmp_path, change, me
     path.write_text(json.dumps({key: value for key, value in result.items() if value is not None}))
     with pytest.raises(ReadError, match=message):
         read_vllm_bench(path)
+
+
+@pytest.mark.parametrize("change", [{"duration": 3.1}, {"total_output_tokens": None, "total_input_tokens": None}])
+def test_vllm_bench_file_may_round_its_duration_and_leave_out_totals(tmp_path, change):
+    result = json.loads((FIXTURES / "vllm_bench.json").read_text()) | change
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({key: value for key, value in result.items() if value is not None}))
+    assert len(read_vllm_bench(path).timelines) == 40
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_result_of_sglang_is_called_so(tmp_path, lines):
+    result = json.loads((FIXTURES / "vllm_bench.json").read_text())
+    del result["start_times"], result["queue_times"]
+    path = tmp_path / "sglang.jsonl"
+    path.write_text(lines * (json.dumps(result | {"total_output_tokens_retokenized": 418}) + "\n"))
+    with pytest.raises(ReadError, match="SGLang's bench_serving wrote it.*run `vllm bench serve"):
+        read_result(path)
+    if lines == 1:
+        with pytest.raises(ReadError, match="SGLang's bench_serving"):
+            read_vllm_bench(path)
 
 
 # --- AIPerf -----------------------------------------------------------------------------------------------------------

@@ -448,3 +448,18 @@ def test_recorded_walk_that_ships_is_the_recording():
     assert [{k: s[k] for k in same} | {"hit": s["cached_hit"]} for s in busy] == [
         {k: s[k] for k in (*same, "hit")} for s in shipped["steps"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "block_tokens", "message"),
+    [
+        ([1, 2], 0, "block_tokens is 0"),
+        ([1, 2], -1, "block_tokens is -1"),
+        (["a", 2], 2, "tokens 0 to 1 are not all whole numbers of 64 bits"),
+        ([1, 2, 1.5, 2], 2, "tokens 2 to 3 are not all"),
+        ([1, 2**70], 2, "tokens 0 to 1 are not all"),
+    ],
+)
+def test_blocks_that_cannot_be_named_are_refused(tokens, block_tokens, message):
+    with pytest.raises(CalcError, match=message):
+        paging.block_keys(tokens, block_tokens=block_tokens)

@@ -547,3 +547,50 @@ def test_elimination_refuses_equations_that_follow_from_each_other(rows):
 
 def test_elimination_takes_rows_in_any_order_and_units():
     assert q.eliminated([[0.0, 1.0, 2.0], [2.0**-60, 0.0, 3 * 2.0**-60]]) == [[3.0], [2.0]]
+
+
+PARTS = {"cold_s": [0.1], "warm_s": [0.02], "warm_share": 0.5, "fixed_s": 0.04, "jitter_s": 0, "limit_s": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: q.fifo_waits([0, float("nan")], [1, 1]), "arrivals_s holds what is no number"),
+        (lambda: q.fifo_waits([0, 1], [1, float("nan")]), "services_s holds what is no number of at least 0"),
+        (lambda: q.fifo_waits([0, 1], [1, -1]), "services_s holds what is no number of at least 0"),
+        (lambda: q.fifo_waits([0, 1], [1, "a"]), "services_s holds what is no number"),
+        (lambda: q.batch_means([1.0] * 99 + [float("nan")]), "values holds what is no number"),
+        (lambda: q.simulate_fifo(arrival_rate=1, service=q.exponential(0.1), requests=10**12, seed=1), "at most"),
+        (lambda: q.erlang(1, phases=10**12), "wanted 100,000 at most"),
+        (lambda: q.typical_lengths([1, 2], groups=0), "groups is 0"),
+        (lambda: q.typical_lengths([1, float("nan"), 3], groups=1), "quantiles holds what is no number"),
+        (lambda: q.student_quantile(0.5, freedom=0), "freedom is 0"),
+        (lambda: q.student_quantile(1, freedom=5), "share is 1"),
+        *(
+            (lambda changed=changed: q.compose(arrival_rate=1, **PARTS | changed), message)
+            for changed, message in (
+                ({"warm_share": "x"}, "warm_share is 'x'"),
+                ({"fixed_s": None}, "fixed_s is None"),
+                ({"cold_s": 1}, "cold_s holds what is no number"),
+                ({"cold_s": ["a"]}, "cold_s holds what is no number"),
+                ({"warm_s": [-1]}, "warm_s holds what is no number of at least 0"),
+                ({"horizons": "x"}, "horizons is 'x'"),
+            )
+        ),
+    ],
+)
+def test_what_is_no_number_is_refused(call, message):
+    with pytest.raises(CalcError, match=message):
+        call()
+
+
+def test_more_servers_than_requests_leave_nobody_waiting():
+    assert q.fifo_waits([0, 0, 1], [3, 3, 3], servers=10**12) == [0, 0, 0]
+    assert q.fifo_waits([], [], servers=2) == []
+
+
+@pytest.mark.parametrize("name", ["fixed_s", "jitter_s", "limit_s"])
+def test_an_array_is_refused_where_one_replica_is_meant(name):
+    numpy = pytest.importorskip("numpy")
+    with pytest.raises(CalcError, match=f"{name} is an array, wanted one number"):
+        q.compose(arrival_rate=1, **PARTS | {name: numpy.array([0.1, 0.2])})

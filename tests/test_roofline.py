@@ -609,3 +609,41 @@ def test_the_panel_survives_every_model(slug):
 def test_the_panel_refuses_what_is_impossible():
     assert not shown(model="llama-3.1-8b", ranks=64)["ok"]
     assert not shown(sequences=0)["ok"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: roofline.read_seconds(weight_bytes=1, bandwidth=0), "bandwidth is 0, wanted .* above 0"),
+        (lambda: roofline.multiply_seconds(step_tokens=1, weights=1, peak=0), "peak is 0, wanted .* above 0"),
+        (lambda: roofline.crossover_tokens(peak=1, bandwidth=0, bytes_per_weight=2), "bandwidth is 0"),
+        (
+            lambda: roofline.crossing_sequences(
+                weight_bytes=1, weights=0, attention_flop=0, sequence_bytes=0, balance=1
+            ),
+            "no batch crosses",
+        ),
+        (
+            lambda: roofline.longest_crossing(weights=1, bytes_per_position=1, position_flop=300, balance=300),
+            "every length crosses",
+        ),
+        (
+            lambda: roofline.intensity_of(models.load("llama-3.1-8b").kinds()[0][0], element="bf16", ranks=0),
+            "ranks is 0",
+        ),
+    ],
+)
+def test_what_divides_by_nothing_is_refused(call, message):
+    with pytest.raises(CalcError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["cached", "sequences"])
+def test_an_array_is_refused_where_one_step_is_meant(name):
+    numpy = pytest.importorskip("numpy")
+    model, chip = models.load("llama-3.1-8b"), accelerator("h100-sxm")
+    given = {"cached": 100, "sequences": 1} | {name: numpy.array([1, 2])}
+    with pytest.raises(CalcError, match=f"{name} is an array, wanted one number"):
+        roofline.decode_floor(model, chip, **given)
+    with pytest.raises(CalcError, match=f"{name} is an array, wanted one number"):
+        roofline.prefill_floor(model, chip, prompt=10, **given)

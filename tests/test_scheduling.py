@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calc.scheduling import Affine, Request, Scheduler, SchedulerConfig, SchedulingError, run, simulate
+from calc.scheduling import Affine, Request, Scheduler, SchedulerConfig, SchedulingError, run, run_closed, simulate
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SCENARIOS = ("cont_batch_2slots", "chunked_2048", "chunked_512", "chunked_off", "prefix_cache", "preempt", "spec_k3")
@@ -245,3 +245,17 @@ def test_names_are_distinct_and_samplers_sample():
         scheduler.add(Request("a", 10, 5))
     with pytest.raises(SchedulingError, match="gave 2 tokens, wanted 1 to 1"):
         scheduler.step()
+
+
+def test_limits_and_times_are_numbers():
+    for bad in ("a", float("nan"), 10**400, True):
+        with pytest.raises(SchedulingError, match="watermark is"):
+            SchedulerConfig(blocks=100, watermark=bad)
+    config = SchedulerConfig(blocks=100)
+    for bad in ("1", float("nan"), 1e308, 10**400):
+        for way in (run, simulate):
+            with pytest.raises(SchedulingError, match="arrival_s is"):
+                way([Request("a", 1, 1, arrival_s=bad)], config, Affine(base_s=1))
+    for bad in ("1", 1e308):
+        with pytest.raises(SchedulingError, match="think_s is"):
+            run_closed([Request("a", 1, 1)], 1, config, Affine(base_s=1), think_s=bad)

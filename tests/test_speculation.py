@@ -431,3 +431,9 @@ def test_the_chapter_tells_the_recorded_rounds_and_the_prefill_apart():
     told = "".join(cell["outputs"][0]["data"]["text/plain"])
     assert "rounds accept 0, 2, 1 and 3 in turn." in told
     assert f"The prefill emits {first}, the rounds {', '.join(map(str, rounds))}." in told
+
+
+def test_more_accepted_than_drafted_is_refused():
+    assert speculation.accepted_share(accepted=5, drafted=5) == 1
+    with pytest.raises(CalcError, match="5 accepted of 3 drafted"):
+        speculation.accepted_share(accepted=5, drafted=3)

@@ -564,3 +564,18 @@ def test_the_rate_for_a_minute_gives_a_minute(place, order):
 def test_the_panel_refuses_in_its_own_words(changed, message):
     with pytest.raises(CalcError, match=message):
         startup.startup_panel(**INPUTS | changed)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: startup.storage_allowance(start(), goal_s=float("nan")), "goal_s is nan"),
+        (lambda: startup.pieces(checkpoint_bytes=1, piece_bytes=1e-320), "wanted a byte at least"),
+        (lambda: startup.walk_chain([1.0], pieces=10**400), "pieces is a number of more than 40 digits"),
+        (lambda: startup.walk_chain([1.0], pieces=2**21), "wanted 1,048,576 at most"),
+        (lambda: startup.walk_chain([float("nan")], pieces=1), "hop_seconds is nan"),
+    ],
+)
+def test_what_no_start_has_is_refused(call, message):
+    with pytest.raises(CalcError, match=message):
+        call()

@@ -544,3 +544,12 @@ def test_labels_with_escapes_and_time_stamps(tmp_path):
     page = tail.read_metrics(metrics_file(tmp_path, 'up{a="x,\\"y\\"",b="}"} 1 1700000000000\nup 2\n'))
     assert [s.label("b") for s in page.samples] == ["}", None]
     assert page.value("up") == 3
+
+
+def test_slow_is_a_time():
+    case = tail.repeats_of("long prompt")[0]
+    for bad in (float("nan"), -1, "1"):
+        with pytest.raises(CalcError, match="slow_s is"):
+            tail.cohort(case.traces[0], case.traces, slow_s=bad)
+        with pytest.raises(CalcError, match="slow_s is"):
+            case.slow(bad)

@@ -1,6 +1,8 @@
 """Trace readers on small files of each schema and, where they lie beside the checkout, on the public traces."""
 
 import gzip
+import json
+import math
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -177,9 +179,18 @@ def test_trace_at_a_rate_keeps_its_shape(times, rate):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: arrivals(per_second=0, requests=1), "wanted both above 0"),
-        (lambda: arrivals(per_second=1, requests=1, burstiness=0), "wanted both above 0"),
-        (lambda: arrivals(per_second=1, requests=0), "whole number of at least 1"),
+        (lambda: arrivals(per_second=0, requests=1), "per_second is 0, wanted a number in 1/second above 0"),
+        (lambda: arrivals(per_second="1", requests=1), "per_second is '1'"),
+        (lambda: arrivals(per_second=1e-320, requests=2), "the last request never comes"),
+        (lambda: arrivals(per_second=1, requests=1, burstiness=0), "burstiness is 0, wanted a number above 0"),
+        (lambda: arrivals(per_second=1, requests=1, burstiness=1e308), "burstiness is 1e\\+308"),
+        (lambda: arrivals(per_second=1, requests=0), "requests is 0, wanted a whole number above 0"),
+        (lambda: arrivals(per_second=1, requests=math.nan), "requests is nan"),
+        (lambda: arrivals(per_second=1, requests=10**400), "a number of more than 40 digits"),
+        (lambda: arrivals(per_second=1, requests=10**8), "wanted 10,000,000 at most"),
+        (lambda: Request(arrival_s=math.nan, prompt_tokens=1, output_tokens=1), "arrival_s is nan"),
+        (lambda: Request(arrival_s=0, prompt_tokens=-1, output_tokens=1), "prompt_tokens is -1"),
+        (lambda: Request(arrival_s=0, prompt_tokens=1, output_tokens=1.5), "output_tokens is 1.5"),
         (lambda: at_rate((), per_second=1), "at least two requests"),
         (
             lambda: at_rate((Request(arrival_s=1, prompt_tokens=1, output_tokens=1),) * 2, per_second=1),
@@ -190,3 +201,54 @@ def test_trace_at_a_rate_keeps_its_shape(times, rate):
 def test_impossible_load_is_refused(call, message):
     with pytest.raises(CalcError, match=message):
         call()
+
+
+MOONCAKE = {"timestamp": 5, "input_length": 600, "output_length": 9, "hash_ids": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (json.dumps(MOONCAKE | {"timestamp": 4}), "line 2: timestamp is before that of the line above"),
+        (json.dumps(MOONCAKE | {"hash_ids": [0.5, 1]}), "line 2: hash_ids is .*wanted whole numbers"),
+        (json.dumps(MOONCAKE | {"input_length": 0, "hash_ids": []}), "line 2: input_length is 0, wanted at least 1"),
+        (json.dumps(MOONCAKE | {"timestamp": 10**310}), "line 2: timestamp is 10+.*wanted a number"),
+        ('{"timestamp": 5, "timestamp": 6}', "line 2: 'timestamp' is stated twice, differently"),
+    ],
+)
+def test_mooncake_record_that_cannot_be_is_refused(tmp_path, line, message):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(json.dumps(MOONCAKE) + "\n" + line)
+    with pytest.raises(ReadError, match=message):
+        list(read_mooncake(path))
+
+
+def test_a_key_stated_twice_alike_contradicts_nothing(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text(json.dumps(MOONCAKE).replace("{", '{"timestamp": 5, '))
+    assert [request.arrival_s for request in read_mooncake(path)] == [0.005]
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        (read_azure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,{},9\n"),
+        (
+            read_burstgpt,
+            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n{},ChatGPT,1,1,2,API log\n",
+        ),
+    ],
+)
+def test_numbers_of_hundreds_of_digits_are_refused(tmp_path, reader, text):
+    path = tmp_path / "trace.csv"
+    for digits in (310, 5000):
+        path.write_text(text.format("1" + "0" * digits))
+        with pytest.raises(ReadError, match="line 2: .*wanted a number"):
+            list(reader(path))
+
+
+def test_what_is_not_packed_is_not_unpacked(tmp_path):
+    path = tmp_path / "trace.csv.gz"
+    path.write_text("TIMESTAMP")
+    with pytest.raises(ReadError, match="no gzip file"):
+        list(read_azure(path))

@@ -12,6 +12,7 @@ from math import comb, expm1, fsum, isfinite
 from calc.units import CalcError, format_count
 
 MOST_ADAPTERS = 2**20
+MOST_REQUESTS = 10_000_000  # drawn one by one
 MOST_SETS = 2**18  # subsets that the exact hit ratio may walk through
 MOST_STEPS = 1000
 CLOSE = 1e-13
@@ -287,7 +288,7 @@ def simulated_hit_ratio(popularity: Sequence[float], *, slots: int, requests: in
     """
     _check(popularity)
     _whole("slots", slots, 1)
-    _whole("requests", requests, 1)
+    _whole("requests", requests, 1, MOST_REQUESTS)
     if slots >= sum(share > 0 for share in popularity):
         return 1.0
     draw, sums = random.Random(seed), list(accumulate(popularity))

@@ -2,8 +2,9 @@
 
 `_formulas` holds the arithmetic, `_pool` how what the weights leave becomes blocks, `_plan` the budget of
 every rank. `_engines` says what each engine means by its memory setting. `_log` reads a start-up log, `_reconcile`
-holds it against all this, its cache with `_cache_check` and a failed start with `_failed_check`. `_admission` compares admitting by what requests hold with
-admitting by what they may need. `_panel` is the live panel of the chapter.
+holds it against all this, its cache with `_cache_check` and a failed start with `_failed_check`. `_admission`
+compares admitting by what requests hold with admitting by what they may need. `_panel` is the live panel of the
+chapter.
 """
 
 from calc.capacity._admission import Arrival, Promises, Served, serve

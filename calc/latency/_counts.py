@@ -62,7 +62,7 @@ def requests_within(*, deviations, share, margin):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or the share above 1.
+        If an argument is negative or not finite, the share above 1, or the margin below a hundred-millionth.
 
     References
     ----------
@@ -75,5 +75,7 @@ def requests_within(*, deviations, share, margin):
     """
     if share > 1:
         raise CalcError("requests_within: a percentile's share is 1 at most")
+    if margin < 1e-8:
+        raise CalcError(f"requests_within: margin is {margin}, wanted 1e-8 or more: nobody measures 10^16 requests")
     requests_within = ceil(deviations**2 * share * (1 - share) / margin**2)
     return requests_within

@@ -10,7 +10,7 @@ from calc.latency._read_aiperf import read_aiperf
 from calc.latency._read_guidellm import read_guidellm
 from calc.latency._read_llmservingsim import read_llmservingsim
 from calc.latency._read_shelf import read_shelf
-from calc.latency._read_vllm import read_vllm_bench
+from calc.latency._read_vllm import read_vllm_bench, refuse_sglang
 from calc.latency._timeline import Run
 from calc.workload import Fields, ReadError, json_file, json_lines
 
@@ -67,6 +67,7 @@ def read_result(path: str | Path) -> ResultFile:
     if file.exists() and file.stat().st_size > MOST_BYTES:
         raise ReadError(f"{file.name}: larger than {MOST_BYTES // 2**30} GiB: measure it in parts with measure_stream")
     first = _first(path)
+    refuse_sglang(first)  # many lines of it are no one JSON object
     for tool, dialect, fits, read in _TOOLS:
         if fits(first):
             return ResultFile(tool=tool, dialect=dialect, runs=read(path))

@@ -287,7 +287,7 @@ def attainment(*, good, completed, failed):
     Raises
     ------
     CalcError
-        If an argument is negative or not whole.
+        If an argument is negative or not whole, more are good than completed, or none ended.
 
     References
     ----------
@@ -298,5 +298,7 @@ def attainment(*, good, completed, failed):
     >>> round(attainment(good=80, completed=90, failed=5), 4)
     0.8421
     """
+    if good > completed or completed + failed == 0:
+        raise CalcError("attainment: wanted some requests that completed or failed, and as many good ones at most")
     attainment = good / (completed + failed)
     return attainment

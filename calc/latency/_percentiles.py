@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil, exp, floor, fsum, isfinite, lgamma, log, sqrt
+from math import ceil, exp, floor, fsum, inf, isnan, lgamma, log, sqrt
 from statistics import NormalDist
 
 from calc.latency._counts import fewest_requests, requests_within
-from calc.units import CalcError
+from calc.units import CalcError, plain
 
+MOST_REQUESTS = 10**8  # whose binomial probabilities are summed
 METHODS = {
     "linear": "between the two values around rank 1 + (n − 1)p, by distance; numpy's default",
     "nearest-rank": "the value of rank ⌈np⌉: the smallest one that at least p of the values don't exceed",
@@ -39,7 +40,7 @@ def percentile(values: Iterable[float], p: float, method: str = "linear") -> flo
     Raises
     ------
     CalcError
-        If the sample is empty, `p` is out of range or the method is unknown.
+        If the sample is empty or holds what is no number, `p` is out of range or the method is unknown.
 
     Examples
     --------
@@ -47,10 +48,7 @@ def percentile(values: Iterable[float], p: float, method: str = "linear") -> flo
     >>> [round(percentile(waits, 90, method), 6) for method in ("linear", "nearest-rank", "nearest", "loadgen")]
     [19.0, 10, 10, 100]
     """
-    ordered = sorted(values)
-    if not ordered:
-        raise CalcError("percentile: the sample is empty, wanted at least one value")
-    return ordered_percentile(ordered, p, method)
+    return ordered_percentile(_ascending("percentile", values), p, method)
 
 
 def ordered_percentile(ordered: Sequence[float], p: float, method: str = "linear") -> float:
@@ -91,7 +89,7 @@ def weighted_percentile(values: Iterable[tuple[float, float]], p: float) -> floa
     Raises
     ------
     CalcError
-        If no weight is above 0, one is below it, or `p` is out of range.
+        If no weight is above 0, one is below it, a value is no number, or `p` is out of range.
 
     Notes
     -----
@@ -107,8 +105,10 @@ def weighted_percentile(values: Iterable[tuple[float, float]], p: float) -> floa
     """
     _check_percent(p)
     merged: dict[float, float] = {}
-    for value, weight in values:
-        if weight < 0:
+    pairs = list(values)
+    _ascending("weighted_percentile", [number for pair in pairs for number in pair])
+    for value, weight in pairs:
+        if not 0 <= weight < inf:
             raise CalcError(f"weighted_percentile: a weight is {weight}, wanted at least 0")
         if weight:
             merged[value] = merged.get(value, 0) + weight
@@ -142,7 +142,7 @@ def histogram_percentile(values: Iterable[float], p: float, bounds: Sequence[flo
     Raises
     ------
     CalcError
-        If the sample is empty or `p` is out of range.
+        If the sample is empty or holds what is no number, or `p` is out of range.
 
     References
     ----------
@@ -155,9 +155,7 @@ def histogram_percentile(values: Iterable[float], p: float, bounds: Sequence[flo
     0.0175
     """
     _check_percent(p)
-    sample = list(values)
-    if not sample:
-        raise CalcError("histogram_percentile: the sample is empty, wanted at least one value")
+    sample = _ascending("histogram_percentile", values)
     rank, lower, below = len(sample) * p / 100, 0.0, 0
     for bound in bounds:
         within = sum(value <= bound for value in sample)
@@ -189,7 +187,7 @@ def percentile_interval(
     Raises
     ------
     CalcError
-        If the sample is empty or a probability is out of range.
+        If the sample is empty or holds what is no number, or a probability is out of range.
 
     Notes
     -----
@@ -208,9 +206,7 @@ def percentile_interval(
     >>> percentile_interval(range(1, 101), 99)
     (97, None)
     """
-    ordered = sorted(values)
-    if not ordered:
-        raise CalcError("percentile_interval: the sample is empty, wanted at least one value")
+    ordered = _ascending("percentile_interval", values)
     lower, upper = interval_ranks(len(ordered), p, confidence)
     return (ordered[lower - 1] if lower else None, ordered[upper - 1] if upper else None)
 
@@ -218,10 +214,10 @@ def percentile_interval(
 def interval_ranks(requests: int, p: float, confidence: float = 0.95) -> tuple[int | None, int | None]:
     """Ranks, from 1, of the two values that `percentile_interval` returns."""
     _check_probability("confidence", confidence)
-    _check_probability("p / 100", p / 100)
-    tail = (1 - confidence) / 2
-    lower = _binomial_quantile(requests, p / 100, tail, above=True)
-    upper = _binomial_quantile(requests, p / 100, 1 - tail, above=False) + 1
+    _check_count("requests", requests)
+    share, tail = _share("p", p), (1 - confidence) / 2
+    lower = _binomial_quantile(requests, share, tail, above=True)
+    upper = _binomial_quantile(requests, share, 1 - tail, above=False) + 1
     return lower or None, upper if upper <= requests else None
 
 
@@ -257,8 +253,7 @@ def requests_for_percentile(p: float, confidence: float = 0.95) -> int:
     (299, 459, 2995)
     """
     _check_probability("confidence", confidence)
-    _check_probability("p / 100", p / 100)
-    return fewest_requests(share=p / 100, confidence=confidence)
+    return fewest_requests(share=_share("p", p), confidence=confidence)
 
 
 def requests_for_margin(p: float, margin: float, confidence: float = 0.95) -> int:
@@ -293,10 +288,8 @@ def requests_for_margin(p: float, margin: float, confidence: float = 0.95) -> in
     262742
     """
     _check_probability("confidence", confidence)
-    _check_probability("p / 100", p / 100)
-    _check_probability("margin / 100", margin / 100)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return requests_within(deviations=z, share=p / 100, margin=margin / 100)
+    return requests_within(deviations=z, share=_share("p", p), margin=_share("margin", margin))
 
 
 def requests_to_prove(p: float, over: int, confidence: float = 0.99) -> int:
@@ -332,9 +325,8 @@ def requests_to_prove(p: float, over: int, confidence: float = 0.99) -> int:
     [459, 662, 2010]
     """
     _check_probability("confidence", confidence)
-    _check_probability("p / 100", p / 100)
-    if over < 0 or over != int(over):
-        raise CalcError(f"requests_to_prove: over is {over}, wanted a whole number of at least 0")
+    _share("p", p)
+    _check_count("over", over)
     low, high = over, over + 1
     while binomial_cdf(high, 1 - p / 100, over) > 1 - confidence:
         low, high = high, 2 * high
@@ -381,11 +373,36 @@ def _binomial(n: int, p: float, k: int) -> float:
     return exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log(1 - p))
 
 
+def _ascending(function: str, values: Iterable[float]) -> list[float]:
+    """The sample in order; infinite values are kept, for a request that never ended has a latency too."""
+    try:
+        ordered = sorted(values)
+        numbers = not any(map(isnan, ordered))
+    except (TypeError, ValueError, OverflowError):
+        numbers = False
+    if not numbers:
+        raise CalcError(f"{function}: the sample holds what is no number: give a list of numbers, and leave NaN out")
+    if not ordered:
+        raise CalcError(f"{function}: the sample is empty, wanted at least one value")
+    return ordered
+
+
 def _check_percent(p: float) -> None:
-    if not 0 <= p <= 100:
+    if plain("percentile", "p", p, "") > 100:
         raise CalcError(f"percentile {p} is out of range: wanted percent, 0 to 100")
 
 
+def _check_count(name: str, value: int) -> None:
+    if plain("percentile", name, value, "count") > MOST_REQUESTS:
+        raise CalcError(f"{name} is {value:,}, wanted {MOST_REQUESTS:,} at most")
+
+
+def _share(name: str, percent: float) -> float:
+    share = plain("percentile", name, percent, "") / 100
+    _check_probability(f"{name} / 100", share)
+    return share
+
+
 def _check_probability(name: str, value: float) -> None:
-    if not (isfinite(value) and 0 < value < 1):
+    if not 0 < plain("percentile", name, value, "") < 1:
         raise CalcError(f"{name} is {value}, wanted a number between 0 and 1")

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from calc.latency._timeline import Chunk, Run, Timeline
-from calc.units import CalcError
+from calc.units import CalcError, significant
 from calc.workload import Fields, ReadError, json_file
 
 _MADE_BY = "result file of `vllm bench serve --save-result --save-detailed`"
+_ROUNDING = 0.01  # of the duration, and of a second: where a tool or a spreadsheet rounded it
 
 
 def read_vllm_bench(path: str | Path) -> Run:
@@ -30,7 +31,7 @@ def read_vllm_bench(path: str | Path) -> Run:
     ------
     ReadError
         If the file is cut off, was saved without details or by a version that kept no start times,
-        or its lists and counts contradict each other.
+        or its lists, counts, totals and duration contradict each other.
 
     Notes
     -----
@@ -39,6 +40,7 @@ def read_vllm_bench(path: str | Path) -> Run:
     last message, or its start, stands for it.
     """
     result = json_file(path, _MADE_BY)
+    refuse_sglang(result)
     if not result.has("ttfts") and result.has("total_output_tokens"):
         raise ReadError(f"{result.where}: a summary without its requests; run again with --save-detailed")
     if not result.has("start_times"):
@@ -72,14 +74,37 @@ def read_vllm_bench(path: str | Path) -> Run:
             f"{result.where}: completed is {result.count('completed')}, but {whole} requests have no error; "
             "the file is damaged or was edited"
         )
+    for name, lengths in (("total_input_tokens", "input_lens"), ("total_output_tokens", "output_lens")):
+        counted = sum(tokens for tokens, t in zip(columns[lengths], timelines, strict=True) if t.status == "ok")
+        if result.has(name) and result.count(name) != counted:
+            raise ReadError(
+                f"{result.where}: {name} is {result.count(name)}, but the requests without error hold {counted}; "
+                "the file is damaged or was edited"
+            )
+    duration = result.number("duration")
+    span = max((t.end_s for t in timelines), default=0.0) - min((t.sent_s for t in timelines), default=0.0)
+    if duration * (1 + _ROUNDING) + _ROUNDING < span:
+        raise ReadError(
+            f"{result.where}: duration is {duration} s, but the last token came {significant(span)} s after the first "
+            "request; the file is damaged or was edited"
+        )
     reported = {k: v for k, v in result.data.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     return Run(
         timelines=tuple(timelines),
         started_s=0.0,
-        ended_s=result.number("duration"),
+        ended_s=duration,
         source="vLLM bench serve",
         reported=MappingProxyType(reported),
     )
+
+
+def refuse_sglang(result: Fields) -> None:
+    """Refuse a result of SGLang's benchmark, which vLLM's resembles, with a remedy that fits it."""
+    if result.has("total_output_tokens_retokenized") and not result.has("start_times"):
+        raise ReadError(
+            f"{result.where}: SGLang's bench_serving wrote it, and keeps no start times: nobody can tell when its "
+            "requests ran; run `vllm bench serve --save-result --save-detailed` against the same server"
+        )
 
 
 def _timeline(request: Fields, name: str, zero: float) -> Timeline:

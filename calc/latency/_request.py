@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from calc.latency._formulas import normalized_latency, time_per_output_token, time_to_first_token
 from calc.latency._timeline import Timeline
-from calc.units import CalcError
+from calc.units import CalcError, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def stalls(timeline: Timeline, *, longer_than_s: float) -> tuple[Stall, ...]:
     Raises
     ------
     CalcError
-        If the recording doesn't hold every message, or the limit is negative.
+        If the recording doesn't hold every message, or the limit is no time.
 
     Examples
     --------
@@ -159,7 +159,6 @@ def stalls(timeline: Timeline, *, longer_than_s: float) -> tuple[Stall, ...]:
     >>> stalls(answer, longer_than_s=0.5)
     (Stall(at_s=1.25, gap_s=2.0),)
     """
-    if longer_than_s < 0:
-        raise CalcError(f"stalls: longer_than_s is {longer_than_s}, wanted seconds of at least 0")
+    plain("stalls", "longer_than_s", longer_than_s, "second")
     starts = [chunk.time_s for chunk in timeline.token_chunks]
     return tuple(Stall(at, gap) for at, gap in zip(starts, gaps(timeline), strict=False) if gap > longer_than_s)

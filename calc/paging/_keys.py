@@ -7,6 +7,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from calc.units import CalcError, plain
+
 _ROOT = bytes(32)
 
 
@@ -56,6 +58,11 @@ def block_keys(
     list of bytes
         One for each full block; a partial last block has none.
 
+    Raises
+    ------
+    CalcError
+        If a block has no positions, or an identifier is no whole number of 64 bits.
+
     Notes
     -----
     Each key covers its own tokens and the key before it, so it stands for the whole prefix: attention
@@ -71,6 +78,7 @@ def block_keys(
     >>> block_keys([9, 2, 3, 4], block_tokens=2)[1] == second  # same tokens, another prefix
     False
     """
+    plain("block_keys", "block_tokens", block_tokens, "count>0")
     keys: list[bytes] = []
     extend_keys(keys, tokens, block_tokens=block_tokens, adapter=adapter, salt=salt, media=media)
     return keys
@@ -91,7 +99,12 @@ def extend_keys(
         inside = [(m.identifier, m.start - start) for m in media if m.start < end and m.start + m.length > start]
         extra = (adapter, inside, salt if start == 0 else None)
         digest = hashlib.sha256(keys[-1] if keys else _ROOT)
-        digest.update(array("q", tokens[start:end]).tobytes())
+        try:
+            digest.update(array("q", tokens[start:end]).tobytes())
+        except (TypeError, OverflowError):
+            raise CalcError(
+                f"tokens {start} to {end - 1} are not all whole numbers of 64 bits: give a tokenizer's identifiers"
+            ) from None
         if extra != (None, [], None):
             digest.update(repr(extra).encode())
         keys.append(digest.digest())

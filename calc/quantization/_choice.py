@@ -246,6 +246,11 @@ def timing(
     Timing or None
         None where nothing was measured for such matrices.
 
+    Raises
+    ------
+    CalcError
+        If there is no such scheme, or no token.
+
     Notes
     -----
     FP8 was measured with one scale for each tensor, and stands for channel scales too: a scale for each row and
@@ -259,6 +264,7 @@ def timing(
     >>> round(found.times_faster, 2), found.engine
     (1.45, 'TensorRT-LLM 1.0.0')
     """
+    plain("timing", "tokens", tokens, "count>0")
     if not _same_matrices(model, ranks):
         return None
     counts = measured_tokens()

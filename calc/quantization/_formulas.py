@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from calc.units import dimensions
+from calc.units import CalcError, dimensions
 
 
 @dimensions("", element_bits="", scale_bits="", zero_bits="", group="count>0")
@@ -160,7 +160,7 @@ def fixed_overhead(*, slow, fast, speedup):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite.
+        If an argument is negative or not finite, or the speed-up not above 1.
 
     Notes
     -----
@@ -171,6 +171,8 @@ def fixed_overhead(*, slow, fast, speedup):
     >>> round(fixed_overhead(slow=0.0134, fast=0.0037, speedup=1.3) * 1000, 1)
     28.6
     """
+    if speedup <= 1:
+        raise CalcError("fixed_overhead: the faster step was not faster: wanted a speedup above 1")
     fixed_overhead = (slow - fast * speedup) / (speedup - 1)
     return fixed_overhead
 

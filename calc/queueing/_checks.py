@@ -1,8 +1,10 @@
 """What a queue can't be: refusals that say what would be possible."""
 
-from math import floor
+from collections.abc import Iterable
+from math import floor, isfinite
+from typing import Any
 
-from calc.units import CalcError, format_count, format_seconds, significant
+from calc.units import CalcError, format_count, format_seconds, plain, significant
 
 
 class Unstable(CalcError):
@@ -43,11 +45,39 @@ def enough(offered: float, servers: int) -> None:
 
 def probability(name: str, value: float) -> None:
     """Refuse what is no probability."""
-    if not 0 <= value <= 1:
+    if not _from_0_to_1(value):
         raise CalcError(f"{name} is {value!r:.40}, wanted a share from 0 to 1")
 
 
 def below_one(name: str, value: float) -> None:
     """Refuse a share that no finite time contains."""
-    if not 0 <= value < 1:
+    if not _from_0_to_1(value) or value == 1:
         raise CalcError(f"{name} is {value!r:.40}, wanted a share of at least 0 and below 1")
+
+
+def one(function: str, name: str, value: Any, declared: str) -> float:
+    """Refuse what `plain` refuses, and arrays: for what is no formula and can't be taken element by element."""
+    value = plain(function, name, value, declared)
+    if getattr(value, "ndim", 0):
+        raise CalcError(f"{function}: {name} is an array, wanted one number: call once for each")
+    return value
+
+
+def numbers(function: str, name: str, values: Iterable[float], *, least: float | None = None) -> list[float]:
+    """Refuse a list in which something is no finite number, or below the least one; as fast as a list is walked."""
+    try:
+        values = list(values)
+        fits = all(map(isfinite, values)) and (least is None or min(values, default=least) >= least)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        above = "" if least is None else f" of at least {least}"
+        raise CalcError(f"{function}: {name} holds what is no number{above}: give a list of finite numbers{above}")
+    return values
+
+
+def _from_0_to_1(value: object) -> bool:
+    try:
+        return bool(0 <= value <= 1)
+    except (TypeError, ValueError):  # text, or an array
+        return False

@@ -9,7 +9,7 @@ from math import ceil
 from calc.hardware import Accelerator
 from calc.models import ModelGeometry
 from calc.queueing._budget import assumed_seconds
-from calc.queueing._checks import Unstable, probability
+from calc.queueing._checks import Unstable, numbers, one, probability
 from calc.queueing._distribution import (
     MOST_CELLS,
     NEGLIGIBLE,
@@ -75,7 +75,8 @@ def typical_lengths(quantiles: Sequence[float], *, groups: int = 50) -> tuple[in
     >>> typical_lengths([10, 20, 30, 50, 90], groups=2)
     (20, 55)
     """
-    size, rest = divmod(len(quantiles) - 1, groups)
+    quantiles = numbers("typical_lengths", "quantiles", quantiles)
+    size, rest = divmod(len(quantiles) - 1, one("typical_lengths", "groups", groups, "count>0"))
     if size < 1 or rest:
         raise CalcError(f"{len(quantiles)} quantiles can't be cut into {groups} equal parts")
     means = []
@@ -136,7 +137,7 @@ def prefill_times(
     plain("prefill_times", "efficiency", efficiency, ">0")
     link = next(iter(chip.links)) if ranks > 1 else None
     times = []
-    for prompt in prompts:
+    for prompt in numbers("prefill_times", "prompts", prompts, least=1):
         cached = min(int(hit_share * prompt), prompt - 1)
         floor = prefill_floor(model, chip, prompt=prompt - cached, cached=cached, ranks=ranks, link=link)
         times.append(assumed_seconds(floor_s=floor.apart_s, efficiency=efficiency))
@@ -194,6 +195,8 @@ def compose(
     ------
     Unstable
         If prompts arrive faster than they are computed.
+    CalcError
+        If a time is none, or the share is out of range.
 
     Notes
     -----
@@ -208,8 +211,13 @@ def compose(
     (0.3, 1.0)
     """
     probability("warm_share", warm_share)
+    cold_s, warm_s = (numbers("compose", n, times, least=0) for n, times in (("cold_s", cold_s), ("warm_s", warm_s)))
+    for name, seconds in (("fixed_s", fixed_s), ("jitter_s", jitter_s)):
+        one("compose", name, seconds, "second")
+    one("compose", "limit_s", limit_s, "second>0")
+    one("compose", "horizons", horizons, ">0")
     longest = max(*cold_s, *warm_s, fixed_s + FAR * jitter_s)
-    far = max(2 * longest, horizons * plain("compose", "limit_s", limit_s, "second>0"))
+    far = max(2 * longest, horizons * limit_s)
     step = max(min(limit_s / CELLS, max(*cold_s, *warm_s) / FINE), 1.01 * far / MOST_CELLS)
     cold, warm = (of_values(times, step_s=step) for times in (cold_s, warm_s))
     service = mixed([(1 - warm_share, cold), (warm_share, warm)])

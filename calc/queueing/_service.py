@@ -10,6 +10,8 @@ from random import Random
 from calc.queueing._checks import stable
 from calc.units import CalcError, plain
 
+MOST_PHASES = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -72,7 +74,8 @@ def erlang(mean_s: float, *, phases: int) -> Service:
     >>> erlang(1.0, phases=4).scv
     0.25
     """
-    plain("erlang", "phases", phases, "count>0")
+    if plain("erlang", "phases", phases, "count>0") > MOST_PHASES:
+        raise CalcError(f"erlang: phases is {phases:,}, wanted {MOST_PHASES:,} at most: so many are `deterministic`")
     return in_series([exponential(mean_s / phases)] * int(phases))
 
 

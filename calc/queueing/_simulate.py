@@ -9,11 +9,12 @@ from math import fsum, sqrt
 from random import Random
 from statistics import NormalDist
 
-from calc.queueing._checks import stable
+from calc.queueing._checks import numbers, stable
 from calc.queueing._service import Service
 from calc.units import CalcError, plain
 
 BATCHES = 20
+MOST_REQUESTS = 10_000_000
 WARM_UP = 0.1  # of the requests, not counted: they found the queue too empty
 
 
@@ -56,7 +57,7 @@ def fifo_waits(arrivals_s: Sequence[float], services_s: Sequence[float], *, serv
     Raises
     ------
     CalcError
-        If arrivals are not in order, or there are not as many services.
+        If arrivals are not in order, there are not as many services, or a time is no number or a service negative.
 
     Notes
     -----
@@ -70,9 +71,11 @@ def fifo_waits(arrivals_s: Sequence[float], services_s: Sequence[float], *, serv
     [0.0, 0.0, 1.0]
     """
     plain("fifo_waits", "servers", servers, "count>0")
+    arrivals_s = numbers("fifo_waits", "arrivals_s", arrivals_s)
+    services_s = numbers("fifo_waits", "services_s", services_s, least=0)
     if len(arrivals_s) != len(services_s):
         raise CalcError(f"fifo_waits: {len(arrivals_s)} arrivals and {len(services_s)} services, wanted one for each")
-    free = [float("-inf")] * int(servers)
+    free = [float("-inf")] * min(int(servers), len(arrivals_s))  # more than one for each request stay idle
     waits, before = [], float("-inf")
     for arrival, service in zip(arrivals_s, services_s, strict=True):
         if arrival < before:
@@ -136,7 +139,7 @@ def simulate_fifo(
     Unstable
         If requests arrive faster than they are served.
     CalcError
-        If there are too few requests to make batches of.
+        If there are no requests, or more than ten million.
 
     Examples
     --------
@@ -147,7 +150,9 @@ def simulate_fifo(
     """
     plain("simulate_fifo", "arrival_rate", arrival_rate, "1/second>0")
     plain("simulate_fifo", "arrival_scv", arrival_scv, "")
-    plain("simulate_fifo", "requests", requests, "count>0")
+    plain("simulate_fifo", "servers", servers, "count>0")
+    if plain("simulate_fifo", "requests", requests, "count>0") > MOST_REQUESTS:
+        raise CalcError(f"simulate_fifo: requests is {requests:,}, wanted {MOST_REQUESTS:,} at most")
     stable(arrival_rate, service.mean_s, servers)
     rng, now, arrivals, services = Random(seed), 0.0, [], []
     for _ in range(int(requests)):
@@ -186,7 +191,7 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES, confidence: 
     Raises
     ------
     CalcError
-        If there are fewer values than batches, or fewer than 4 batches.
+        If there are fewer values than batches, or fewer than 4 batches, or a value is no finite number.
 
     Notes
     -----
@@ -203,6 +208,7 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES, confidence: 
     3.0
     """
     plain("batch_means", "batches", batches, "count>0")
+    values = numbers("batch_means", "values", values)
     size = len(values) // batches
     if batches < 4 or not size:
         raise CalcError(
@@ -221,6 +227,11 @@ def batch_means(values: Sequence[float], *, batches: int = BATCHES, confidence: 
 def student_quantile(share: float, *, freedom: int) -> float:
     """Quantile of Student's t distribution: the normal one, widened for a spread estimated from few values.
 
+    Raises
+    ------
+    CalcError
+        If the share is not between 0 and 1, or there is no degree of freedom.
+
     Notes
     -----
     Four terms of the expansion in 1/freedom: within 0.1% from 5 degrees of freedom on, up to the 99.5% quantile.
@@ -234,6 +245,9 @@ def student_quantile(share: float, *, freedom: int) -> float:
     >>> round(student_quantile(0.975, freedom=19), 3)
     2.093
     """
+    if not 0 < plain("student_quantile", "share", share, "") < 1:
+        raise CalcError(f"student_quantile: share is {share}, wanted a number between 0 and 1")
+    plain("student_quantile", "freedom", freedom, "count>0")
     z = NormalDist().inv_cdf(share)
     terms = (
         (z**3 + z) / 4,

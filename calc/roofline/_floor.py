@@ -8,7 +8,7 @@ from calc.hardware import Accelerator
 from calc.models import ModelGeometry
 from calc.roofline._machine import floor_seconds, machine_balance
 from calc.roofline._spread import all_reduce_seconds
-from calc.roofline._work import StepWork, spoken, step_work
+from calc.roofline._work import StepWork, alike, spoken, step_work
 from calc.units import CalcError, format_seconds, plain
 
 MOST = 2**40  # sequences or positions that a search goes through: far more than any memory holds
@@ -220,7 +220,7 @@ def decode_floor(
     >>> round(1000 * floor.seconds, 2), floor.bound
     (4.52, 'memory')
     """
-    work = step_work(model, sequences={(new, cached): sequences}, **options)
+    work = step_work(model, sequences=alike(sequences, new=new, cached=cached), **options)
     return step_floor(work, chip, multiplies=multiplies, link=link)
 
 
@@ -270,7 +270,7 @@ def prefill_floor(
     >>> round(1000 * floor.seconds), floor.bound
     (133, 'arithmetic')
     """
-    work = step_work(model, sequences={(prompt, cached): sequences}, **options)
+    work = step_work(model, sequences=alike(sequences, new=prompt, cached=cached), **options)
     return step_floor(work, chip, multiplies=multiplies, link=link)
 
 

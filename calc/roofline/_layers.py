@@ -36,7 +36,7 @@ from calc.roofline._attention import (
     window_positions_read,
 )
 from calc.roofline._spread import experts_touched
-from calc.units import CalcError
+from calc.units import CalcError, plain
 
 # --- what a rank holds ---------------------------------------------------------------------------
 
@@ -215,11 +215,11 @@ _READ = {
 }
 
 
-def _heads(mixer: object) -> int:
-    """Query heads of a layer whose work the library counts."""
+def _heads(mixer: object, ranks: int = 1) -> int:
+    """Query heads on one rank of a layer whose work the library counts."""
     if type(mixer) not in _READ:  # a kind that is derived reads otherwise
         raise CalcError(f"the work of a layer of type {type(mixer).__name__} is not counted")
-    return mixer.query_heads
+    return mixer.query_heads // plain("attention on a rank", "ranks", ranks, "count>0")
 
 
 def query_and_output(mixer: object) -> int:
@@ -364,7 +364,7 @@ def flop_of(mixer: object, *, positions: int, ranks: int = 1) -> tuple[Callable,
     >>> function(**arguments)
     33554432
     """
-    heads = {"query_heads": _heads(mixer) // ranks}
+    heads = {"query_heads": _heads(mixer, ranks)}
     if isinstance(mixer, LatentAttention):
         widths = {"latent_dim": mixer.latent_dim, "rope_dim": mixer.rope_dim}
         return latent_decode_flop, heads | widths | {"positions": positions}
@@ -407,7 +407,7 @@ def intensity_of(mixer: object, *, element: str, ranks: int = 1) -> tuple[Callab
     8 8.0
     16 4.0
     """
-    heads = {"query_heads": _heads(mixer) // ranks}
+    heads = {"query_heads": _heads(mixer, ranks)}
     if isinstance(mixer, LatentWindowAttention):
         raise CalcError("latents that are key and value are stored in two types: their intensity is no one formula")
     size = kv_cache.formula_of(mixer, layers=1, element=element)[1]["element_bytes"]

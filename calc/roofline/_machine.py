@@ -188,7 +188,7 @@ def matmul_flop(*, step_tokens, weights):
     return matmul_flop
 
 
-@dimensions("second", weight_bytes="byte", bandwidth="byte/second")
+@dimensions("second", weight_bytes="byte", bandwidth="byte/second>0")
 def read_seconds(*, weight_bytes, bandwidth):
     """Least time to read weights once from memory.
 
@@ -207,7 +207,7 @@ def read_seconds(*, weight_bytes, bandwidth):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite.
+        If an argument is negative or not finite, or `bandwidth` is 0.
 
     Notes
     -----
@@ -222,7 +222,7 @@ def read_seconds(*, weight_bytes, bandwidth):
     return read_seconds
 
 
-@dimensions("second", step_tokens="", weights="", peak="FLOP/second")
+@dimensions("second", step_tokens="", weights="", peak="FLOP/second>0")
 def multiply_seconds(*, step_tokens, weights, peak):
     """Least time to multiply a step's tokens with the weights: two FLOP for each weight and token.
 
@@ -243,7 +243,7 @@ def multiply_seconds(*, step_tokens, weights, peak):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite.
+        If an argument is negative or not finite, or `peak` is 0.
 
     Notes
     -----

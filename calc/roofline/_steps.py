@@ -1,6 +1,6 @@
 """Least times of decode steps, and where more sequences stop being free."""
 
-from calc.units import dimensions
+from calc.units import CalcError, dimensions
 
 
 @dimensions("second", weight_bytes="byte", sequences="count", sequence_bytes="byte", bandwidth="byte/second>0")
@@ -101,7 +101,7 @@ def apart_floor(*, sequences, sequence_bytes, weight_bytes, weights, peak, bandw
     return apart_floor
 
 
-@dimensions("", peak="FLOP/second", bandwidth="byte/second", bytes_per_weight="byte")
+@dimensions("", peak="FLOP/second", bandwidth="byte/second>0", bytes_per_weight="byte")
 def crossover_tokens(*, peak, bandwidth, bytes_per_weight):
     """Tokens in a step at which multiplying takes as long as reading the weights.
 
@@ -125,7 +125,7 @@ def crossover_tokens(*, peak, bandwidth, bytes_per_weight):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite.
+        If an argument is negative or not finite, or `bandwidth` is 0.
 
     Notes
     -----
@@ -172,7 +172,7 @@ def crossing_sequences(*, weight_bytes, weights, attention_flop, sequence_bytes,
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or `balance` is 0.
+        If an argument is negative or not finite, `balance` is 0, or no batch crosses.
 
     Notes
     -----
@@ -185,6 +185,8 @@ def crossing_sequences(*, weight_bytes, weights, attention_flop, sequence_bytes,
     >>> round(crossing_sequences(weight_bytes=16e9, weights=8e9, attention_flop=0, sequence_bytes=0, balance=295))
     295
     """
+    if (2 * weights + attention_flop) / balance <= sequence_bytes:
+        raise CalcError("crossing_sequences: no batch crosses: a sequence's arithmetic doesn't cover its own cache")
     crossing_sequences = weight_bytes / ((2 * weights + attention_flop) / balance - sequence_bytes)
     return crossing_sequences
 
@@ -212,7 +214,7 @@ def longest_crossing(*, weights, bytes_per_position, position_flop, balance):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or `balance` is 0.
+        If an argument is negative or not finite, `balance` is 0, or every length crosses.
 
     Notes
     -----
@@ -227,5 +229,7 @@ def longest_crossing(*, weights, bytes_per_position, position_flop, balance):
     >>> round(longest_crossing(weights=69.5e9, bytes_per_position=327680, position_flop=2621440, balance=295.4))
     1476
     """
+    if balance * bytes_per_position <= position_flop:
+        raise CalcError("longest_crossing: every length crosses: a position's arithmetic covers its own bytes")
     longest_crossing = 2 * weights / (balance * bytes_per_position - position_flop)
     return longest_crossing

@@ -271,6 +271,14 @@ def step_work(
     )
 
 
+def alike(count: int, *, new: int, cached: int) -> dict[tuple[int, int], int]:
+    """Equal sequences, as `step_work` takes them."""
+    for name, value in (("sequences", count), ("new", new), ("cached", cached)):
+        if getattr(value, "ndim", 0):
+            raise CalcError(f"{name} is an array, wanted one number: a step has one shape, so call once for each")
+    return {(new, cached): count}
+
+
 def _counted(sequences: Sequences) -> Counter:
     """How many sequences there are of each kind, checked."""
     counts = Counter(dict(sequences)) if isinstance(sequences, Mapping) else Counter(map(tuple, sequences))

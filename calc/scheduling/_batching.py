@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil, exp, floor
 
-from calc.units import CalcError, dimensions
+from calc.units import CalcError, dimensions, plain
+
+MOST_TOKENS = 2**20  # a longest response, or places, that a sum walks through
 
 
 @dimensions("count", places="count>0", steps="count>0", all_tokens="count>0")
@@ -326,7 +328,7 @@ def expected_longest_geometric(mean: float, places: int) -> float:
     Raises
     ------
     CalcError
-        If the mean is below 1, or no length is drawn.
+        If the mean or the number of lengths is below 1 or above a million.
 
     Examples
     --------
@@ -335,8 +337,9 @@ def expected_longest_geometric(mean: float, places: int) -> float:
     >>> round(expected_longest_geometric(200, 8) / 200, 2)
     2.71
     """
-    if not (1 <= mean < float("inf")) or places < 1:
-        raise CalcError(f"expected_longest_geometric: mean is {mean}, places {places}; wanted 1 or more of both")
+    for name, value in (("mean", mean), ("places", places)):
+        if not 1 <= plain("expected_longest_geometric", name, value, "") <= MOST_TOKENS:
+            raise CalcError(f"expected_longest_geometric: {name} is {value}, wanted 1 to {MOST_TOKENS:,}")
     if places == 1:
         return float(mean)
     total, beyond = 0.0, 1.0  # the probability that one length is beyond so many tokens
@@ -365,7 +368,7 @@ def expected_longest_exponential(mean: float, places: int, *, cap: int) -> float
     Raises
     ------
     CalcError
-        If the mean is not above 0, no length is drawn, or the cap is below 1.
+        If the mean is not above 0, no length is drawn, the cap is below 1, or either is above a million.
 
     Notes
     -----
@@ -379,11 +382,10 @@ def expected_longest_exponential(mean: float, places: int, *, cap: int) -> float
     >>> round(expected_longest_exponential(128, 4, cap=1536) / expected_longest_exponential(128, 1, cap=1536), 3)
     2.083
     """
-    if not (0 < mean < float("inf")) or places < 1 or cap < 1:
-        raise CalcError(
-            f"expected_longest_exponential: mean is {mean}, places {places}, cap {cap}; wanted a mean above 0 and 1 or "
-            "more of both"
-        )
+    plain("expected_longest_exponential", "mean", mean, ">0")
+    for name, value in (("places", places), ("cap", cap)):
+        if plain("expected_longest_exponential", name, value, "count>0") > MOST_TOKENS:
+            raise CalcError(f"expected_longest_exponential: {name} is {value:,}, wanted {MOST_TOKENS:,} at most")
 
     def at_most(length: int) -> float:  # of one draw, before the cap
         return 1 - exp(-(length + 0.5) / mean)

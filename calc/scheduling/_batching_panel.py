@@ -51,8 +51,6 @@ def batching_panel(
     """
     for name, value in (("places", places), ("requests", requests), ("mean_output", mean_output), ("prompt", prompt)):
         plain("batching_panel", name, value, "count>0")
-    for name, value in (("places", places), ("requests", requests)):
-        between(name, value, 1, MOST)
     outputs = output_lengths(lengths, mean_output=mean_output, requests=requests, places=places)
     total = sum(outputs)
     static, continuous = static_steps(outputs, places), continuous_steps(outputs, places)
@@ -106,13 +104,16 @@ def output_lengths(lengths: str, *, mean_output: float, requests: int, places: i
     Raises
     ------
     CalcError
-        If there is no such way to spread them.
+        If there is no such way to spread them, or a number is out of range.
 
     Examples
     --------
     >>> output_lengths("one long in each batch", mean_output=10, requests=5, places=4)
     [37, 1, 1, 1, 37]
     """
+    for name, value in (("places", places), ("requests", requests)):
+        between(name, plain("output_lengths", name, value, "count"), 1, MOST)
+    plain("output_lengths", "mean_output", mean_output, ">0")
     if lengths == "all equal":
         return [round(mean_output)] * requests
     if lengths == "one long in each batch":

@@ -69,13 +69,15 @@ def stall_rate(*, stalls, stall_s, other_gap_s, stalled_share):
     Raises
     ------
     CalcError
-        If an argument is negative, or one but the stall is 0.
+        If an argument is negative, one but the stall is 0, or the share is above 1.
 
     Examples
     --------
     >>> round(stall_rate(stalls=1, stall_s=0.5, other_gap_s=0.015, stalled_share=0.01), 2)
     0.5
     """
+    if stalled_share > 1 or (stalled_share == 1 and stall_s == 0):
+        raise CalcError("stall_rate: stalled_share is 1 at most, and below that where a stall takes no time")
     interval_s = stalls * (stall_s + other_gap_s * (1 - stalled_share) / stalled_share)
     stall_rate = 1 / interval_s
     return stall_rate

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from calc.units import CalcError
 
 POLICIES = ("fcfs", "priority")
+FOREVER_S = 1e15  # thirty million years
 
 
 class SchedulingError(CalcError):
@@ -126,7 +126,7 @@ class SchedulerConfig:
             _whole("SchedulerConfig", "adapters", self.adapters, 1)
         if self.policy not in POLICIES:
             raise SchedulingError(f"SchedulerConfig: policy is {self.policy!r}, wanted {' or '.join(POLICIES)}")
-        if not 0 <= self.watermark < 1:
+        if not within(self.watermark, 1):
             raise SchedulingError(f"SchedulerConfig: watermark is {self.watermark!r}, wanted 0 to below 1")
         if self.draft_rows >= self.token_budget:
             raise SchedulingError("SchedulerConfig: draft_rows fill the token_budget: raise it")
@@ -159,8 +159,10 @@ def check(request: Request, config: SchedulerConfig) -> None:
     where, prompt = f"request {request.name!r}", request.prompt_tokens
     _whole(where, "prompt", prompt, 1)
     _whole(where, "output", request.output, 1)
-    if not (math.isfinite(request.arrival_s) and request.arrival_s >= 0):
-        raise SchedulingError(f"{where}: arrival_s is {request.arrival_s!r}, wanted a time of at least 0")
+    if not within(request.arrival_s, FOREVER_S):
+        raise SchedulingError(
+            f"{where}: arrival_s is {request.arrival_s!r}, wanted seconds from 0 to below {FOREVER_S:g}"
+        )
     if prompt >= config.max_positions:
         raise SchedulingError(f"{where}: {prompt} prompt tokens leave no room below {config.max_positions} positions")
 
@@ -193,6 +195,14 @@ def stuck(waiting: int) -> SchedulingError:
         f"{waiting} requests wait and none can ever be admitted: give the pool more blocks, or, where "
         "chunked_prefill is off, a token_budget that holds a preempted sequence"
     )
+
+
+def within(value: object, limit: float) -> bool:
+    """Whether it is a number of at least 0 and below a limit."""
+    try:
+        return not isinstance(value, bool) and bool(0 <= value < limit)
+    except (TypeError, ValueError):
+        return False
 
 
 def _whole(where: str, name: str, value: object, least: int) -> None:

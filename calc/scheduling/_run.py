@@ -5,12 +5,23 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from operator import itemgetter
 
 from calc.scheduling._clock import StepTimeLike, duration
 from calc.scheduling._core import Sampler, Scheduler
 from calc.scheduling._ledger import Ledger, Row, Step
-from calc.scheduling._requests import Request, SchedulerConfig, SchedulingError, check, check_fits, stuck
+from calc.scheduling._requests import (
+    FOREVER_S,
+    Request,
+    SchedulerConfig,
+    SchedulingError,
+    check,
+    check_fits,
+    stuck,
+    within,
+)
 from calc.scheduling._ticks import seconds, ticks
 
 
@@ -108,8 +119,8 @@ def run_closed(
     waiting = iter(requests)
     if isinstance(users, bool) or not isinstance(users, int) or users < 1:
         raise SchedulingError(f"run_closed: users is {users!r}, wanted a whole number of at least 1")
-    if not 0 <= think_s < float("inf"):
-        raise SchedulingError(f"run_closed: think_s is {think_s!r}, wanted seconds of at least 0")
+    if not within(think_s, FOREVER_S):
+        raise SchedulingError(f"run_closed: think_s is {think_s!r}, wanted seconds from 0 to below {FOREVER_S:g}")
     sent: list[Request] = []
 
     def follow(clock: int) -> tuple[int, Request] | None:
@@ -121,7 +132,7 @@ def run_closed(
         sent.append(replace(request, arrival_s=seconds(at)))
         return at, sent[-1]
 
-    first = [after[1] for after in (follow(-ticks(think_s)) for _ in range(users)) if after]
+    first = [request for _, request in islice(iter(partial(follow, -ticks(think_s)), None), users)]
     done = _drive(first, config, step_time, sampler, follow)
     return Ledger(tuple(sent), *done)
 

@@ -134,7 +134,7 @@ def accepted_share(*, accepted, drafted):
     Raises
     ------
     CalcError
-        If an argument is negative or not whole, or nothing was drafted.
+        If an argument is negative or not whole, nothing was drafted, or more was accepted than drafted.
 
     Notes
     -----
@@ -146,6 +146,8 @@ def accepted_share(*, accepted, drafted):
     >>> round(accepted_share(accepted=150, drafted=387), 3)
     0.388
     """
+    if accepted > drafted:
+        raise CalcError(f"accepted_share: {accepted} accepted of {drafted} drafted: wanted both of the same rounds")
     accepted_share = accepted / drafted
     return accepted_share
 

@@ -209,7 +209,7 @@ def pieces(*, checkpoint_bytes, piece_bytes):
     Raises
     ------
     CalcError
-        If an argument is negative or not finite, or a piece has no bytes.
+        If an argument is negative or not finite, or a piece is smaller than a byte.
 
     Notes
     -----
@@ -220,6 +220,8 @@ def pieces(*, checkpoint_bytes, piece_bytes):
     >>> pieces(checkpoint_bytes=144e9, piece_bytes=64 * 1024**2)
     2146
     """
+    if piece_bytes < 1:
+        raise CalcError(f"pieces: piece_bytes is {piece_bytes}, wanted a byte at least")
     pieces = ceil(checkpoint_bytes / piece_bytes)
     return pieces
 

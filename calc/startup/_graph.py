@@ -8,8 +8,9 @@ from graphlib import CycleError, TopologicalSorter
 from math import isfinite
 
 from calc.notebook import Table
-from calc.units import CalcError, format_seconds
+from calc.units import CalcError, format_seconds, plain
 
+MOST_PIECES = 2**20
 ROUNDING = 1e-9  # of the whole: what adding floats in another order can change
 
 
@@ -234,7 +235,7 @@ def allowance(phases: Iterable[Phase], name: str, goal_s: float) -> float | None
     Raises
     ------
     CalcError
-        As for `schedule`, or if there is no phase of that name.
+        As for `schedule`, or if there is no phase of that name, or the goal is no time.
 
     Examples
     --------
@@ -242,6 +243,7 @@ def allowance(phases: Iterable[Phase], name: str, goal_s: float) -> float | None
     >>> allowance(start, "load", 60), allowance(start, "load", 30), allowance(start, "compile", 60)
     (55.0, None, None)
     """
+    plain("allowance", "goal_s", goal_s, "second")
     without = schedule(lasting(phases, name, 0.0))
     if without.total_s > goal_s * (1 + ROUNDING):
         return None
@@ -311,15 +313,19 @@ def walk_chain(hop_seconds: Sequence[float], pieces: int) -> float:
     Raises
     ------
     CalcError
-        If there is no hop or no piece.
+        If there is no hop or no piece, more than a million pieces, or a hop's time is none.
 
     Examples
     --------
     >>> walk_chain([1.0, 2.0, 0.5], pieces=10)
     21.5
     """
-    if not hop_seconds or pieces < 1:
+    if not hop_seconds or plain("walk_chain", "pieces", pieces, "count") < 1:
         raise CalcError("a chain needs at least one hop and one piece")
+    if pieces > MOST_PIECES:
+        raise CalcError(f"walk_chain: pieces is {pieces:,}, wanted {MOST_PIECES:,} at most: see pipelined_seconds")
+    for seconds in hop_seconds:
+        plain("walk_chain", "hop_seconds", seconds, "second")
     free = [0.0] * len(hop_seconds)
     for _ in range(pieces):
         done = 0.0

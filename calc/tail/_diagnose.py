@@ -9,7 +9,7 @@ from statistics import median
 
 from calc.scheduling import Iteration
 from calc.tail._traces import SEGMENTS, Case, Trace
-from calc.units import CalcError
+from calc.units import CalcError, plain
 
 FINDINGS = {
     "gateway": "the gateway held it",
@@ -87,6 +87,11 @@ def cohort(
     tuple of Trace
         Nearest in time first; empty if there are fewer than three.
 
+    Raises
+    ------
+    CalcError
+        If `slow_s` is no time, or `tolerance` no share.
+
     Examples
     --------
     >>> from calc.tail import repeats_of
@@ -95,6 +100,8 @@ def cohort(
     >>> len(cohort(slowest, case.traces, slow_s=0.07))
     8
     """
+    plain("cohort", "slow_s", slow_s, "second")
+    plain("cohort", "tolerance", tolerance, "")
     near = [
         other
         for other in traces

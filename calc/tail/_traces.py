@@ -11,7 +11,7 @@ from calc.scheduling import Iteration, Log, read_iterations
 from calc.sources import data_path
 from calc.tail._clocks import ClockFit
 from calc.tail._formulas import unclocked_seconds
-from calc.units import CalcError
+from calc.units import CalcError, plain
 
 SEGMENTS = {
     "send": "from the client to the gateway",
@@ -192,6 +192,7 @@ class Case:
 
     def slow(self, slow_s: float) -> tuple[Trace, ...]:
         """Requests whose first token took longer than this, slowest first."""
+        plain("slow", "slow_s", slow_s, "second")
         return tuple(sorted((t for t in self.traces if t.ttft_s > slow_s), key=lambda t: -t.ttft_s))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from calc.units import CalcError
+
+MOST = 2**120  # of a number in a file: beyond any quantity meant
 
 
 class ReadError(CalcError):
@@ -44,7 +46,7 @@ class Fields:
         value = self._take(name)
         if isinstance(value, str):
             value = _parsed(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MOST:
             raise self.wrong(name, "a number")
         if at_least is not None and value < at_least:
             raise self.wrong(name, f"at least {at_least}")
@@ -72,7 +74,7 @@ class Fields:
     def numbers(self, name: str) -> list[float]:
         """A list of finite numbers of at least 0."""
         values = self.array(name)
-        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < float("inf") for v in values):
+        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < MOST for v in values):
             raise self.wrong(name, "a list of numbers of at least 0")
         return values
 
@@ -168,8 +170,8 @@ def _safely(lines: Any, name: str) -> Iterator[tuple[int, str]]:
             yield number, line
     except UnicodeDecodeError:
         raise ReadError(f"{name}, after line {number}: not UTF-8 text; unpack it first if it is an archive") from None
-    except EOFError:
-        raise ReadError(f"{name}, after line {number}: the compressed file is cut off; fetch it again") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ReadError(f"{name}, after line {number}: no gzip file, or one cut off; fetch it again") from None
 
 
 def _text(path: str | Path) -> str:
@@ -179,7 +181,11 @@ def _text(path: str | Path) -> str:
 
 def _decode(text: str, name: str, first_line: int, made_by: str) -> Any:
     try:
-        return json.loads(text)
+        return _JSON.decode(text)
+    except _Twice as key:
+        raise ReadError(
+            f"{name}, in the object of line {first_line}: {key} is stated twice, differently; keep the right one"
+        ) from None
     except json.JSONDecodeError as error:
         end = len(text.rstrip())
         line = first_line + text.count("\n", 0, min(error.pos, end))
@@ -194,6 +200,23 @@ def _decode(text: str, name: str, first_line: int, made_by: str) -> Any:
         ) from None
 
 
+class _Twice(Exception):
+    """A key that an object states twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of its pairs; Python alone would take the last of two that contradict each other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        for key, value in pairs:
+            if value != found[key]:
+                raise _Twice(_short(key))
+    return found
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_once)
+
+
 def _parsed(text: str) -> float | None:
     try:
         return int(text)
@@ -205,5 +228,8 @@ def _parsed(text: str) -> float | None:
 
 
 def _short(value: Any) -> str:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a number of thousands of digits"
     return shown if len(shown) <= 60 else shown[:57] + "..."

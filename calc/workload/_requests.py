@@ -6,12 +6,13 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 
-from calc.units import CalcError
+from calc.units import CalcError, plain
 from calc.workload._files import ReadError, csv_rows, json_lines
 
+MOST_ARRIVALS = 10_000_000
 MOONCAKE_BLOCK_TOKENS = 512  # a fact of the format: every record has ⌈prompt / 512⌉ hashes
 
 
@@ -29,6 +30,11 @@ class Request:
         Hashes of the prompt's blocks, equal where prompts begin alike; empty where the trace has none.
     session : str
         Conversation it belongs to; empty where the trace does not say.
+
+    Raises
+    ------
+    CalcError
+        If the arrival is no time of at least 0, or a length no whole number of at least 0.
     """
 
     arrival_s: float
@@ -36,6 +42,11 @@ class Request:
     output_tokens: int
     blocks: tuple[int, ...] = ()
     session: str = ""
+
+    def __post_init__(self) -> None:
+        plain("Request", "arrival_s", self.arrival_s, "second")
+        plain("Request", "prompt_tokens", self.prompt_tokens, "count")
+        plain("Request", "output_tokens", self.output_tokens, "count")
 
 
 def read_azure(path: str | Path) -> Iterator[Request]:
@@ -94,21 +105,30 @@ def read_mooncake(path: str | Path) -> Iterator[Request]:
     Raises
     ------
     ReadError
-        With the line, if a record is cut off or another trace's, or its blocks don't fit its prompt.
+        With the line, if a record is cut off or another trace's, its blocks don't fit its prompt, or it is not in
+        order of time.
 
     References
     ----------
     kvcache-ai/Mooncake, FAST25-release; Qin et al., "Mooncake", FAST 2025.
     """
     made_by = "Mooncake trace, one JSON object a line with timestamp, input_length, output_length, hash_ids"
+    before = 0.0
     for record in json_lines(path, made_by):
-        prompt = record.count("input_length")
+        prompt, at = record.count("input_length"), record.number("timestamp")
         blocks = record.numbers("hash_ids")
+        if not prompt:
+            raise record.wrong("input_length", "at least 1")
+        if any(block % 1 for block in blocks):
+            raise record.wrong("hash_ids", "whole numbers")
+        if at < before:
+            raise ReadError(f"{record.where}: timestamp is before that of the line above; sort the file by time")
+        before = at
         wanted = -(-prompt // MOONCAKE_BLOCK_TOKENS)
         if len(blocks) != wanted:
             raise record.wrong("hash_ids", f"{wanted} hashes, one for each {MOONCAKE_BLOCK_TOKENS} of {prompt} tokens")
         yield Request(
-            arrival_s=record.number("timestamp") / 1000,
+            arrival_s=at / 1000,
             prompt_tokens=prompt,
             output_tokens=record.count("output_length"),
             blocks=tuple(blocks),
@@ -177,7 +197,7 @@ def arrivals(*, per_second: float, requests: int, burstiness: float = 1.0, seed:
     Raises
     ------
     CalcError
-        If the rate or burstiness is not above 0, or there is no request.
+        If the rate or burstiness is not above 0, there is no request, or there are more than ten million.
 
     Notes
     -----
@@ -195,16 +215,19 @@ def arrivals(*, per_second: float, requests: int, burstiness: float = 1.0, seed:
     >>> len(arrivals(per_second=4, requests=1000, seed=1))
     1000
     """
-    if not (0 < per_second < inf and burstiness > 0):
-        raise CalcError(f"arrivals: per_second is {per_second}, burstiness {burstiness}; wanted both above 0")
-    if requests < 1 or requests != int(requests):
-        raise CalcError(f"arrivals: requests is {requests}, wanted a whole number of at least 1")
+    plain("arrivals", "per_second", per_second, "1/second>0")
+    if burstiness != inf:
+        plain("arrivals", "burstiness", burstiness, ">0")
+    if plain("arrivals", "requests", requests, "count>0") > MOST_ARRIVALS:
+        raise CalcError(f"arrivals: requests is {requests:,}, wanted {MOST_ARRIVALS:,} at most")
     source = random.Random(seed)
     times, now = [], 0.0
     for _ in range(int(requests)):
         steady = burstiness == inf
         now += 1 / per_second if steady else source.gammavariate(burstiness, 1 / (per_second * burstiness))
         times.append(now)
+    if not isfinite(now):
+        raise CalcError(f"arrivals: at {per_second} a second the last request never comes: raise per_second")
     return tuple(times)
 
 
@@ -237,7 +260,6 @@ def at_rate(trace: tuple[Request, ...], *, per_second: float) -> tuple[Request, 
     times = [request.arrival_s for request in trace]
     if len(trace) < 2 or times != sorted(times) or times[-1] == times[0]:
         raise CalcError("at_rate: the trace must hold at least two requests, in order of time, at different times")
-    if not 0 < per_second < inf:
-        raise CalcError(f"at_rate: per_second is {per_second}, wanted a rate above 0")
+    plain("at_rate", "per_second", per_second, "1/second>0")
     factor = (len(trace) - 1) / per_second / (times[-1] - times[0])
     return tuple(replace(request, arrival_s=(request.arrival_s - times[0]) * factor) for request in trace)
