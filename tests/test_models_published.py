@@ -2,7 +2,8 @@
 
 import pytest
 
-from calc import adapters
+from calc import adapters, quantization
+from calc.hardware import accelerator
 from calc.models import ConfigError, ModelGeometry, UnsupportedArchitecture
 from calc.parallel import Parallel, weights_on_rank
 from calc.parameters import count
@@ -453,3 +454,11 @@ def test_learned_positions_are_on_the_first_stage_and_multiply_nothing():
 
 def test_bias_of_the_output_layer_is_counted_with_it():
     assert count(ModelGeometry.from_config(KNOWN["microsoft/phi-2"][0])).lm_head == 51200 * 2560 + 51200
+
+
+def test_a_step_reads_no_matrix_of_learned_positions():
+    model = ModelGeometry.from_config(PUBLISHED["openai-community/gpt2-xl"][0])
+    counted, chip = count(model), accelerator("h100-sxm")
+    step = quantization.step(model, quantization.stored(model, "bf16"), chip, "bf16", ranks=1, step_tokens=1)
+    assert counted.positions == 1024 * 1600
+    assert step.read_bytes == 2 * (counted.total - counted.positions)

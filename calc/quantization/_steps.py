@@ -73,7 +73,7 @@ def step(
 
     Notes
     -----
-    A row of the embedding for each token is next to nothing and left out. Norms are read, not
+    A row of the embedding, or of learned positions, for each token is next to nothing and left out. Norms are read, not
     multiplied. Tokens pick their experts evenly and independently of each other; real routers don't quite, and read
     fewer. The output layer is taken to multiply like the rest.
 
@@ -92,8 +92,8 @@ def step(
     touched = share_touched(model, step_tokens)
     size = 0.0
     for part in held.parts:
-        if part.group == "embedding" and not model.tied_embeddings:
-            continue
+        if part.group == "positions" or (part.group == "embedding" and not model.tied_embeddings):
+            continue  # of which a row is looked up
         size += part.stored_bytes * (touched if part.group == "routed_experts" else 1)
     counts = parameters.count(model)
     used = (counts.active_excluding_embedding - counts.norms) / ranks  # norms are read, not multiplied
