@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -41,6 +42,19 @@ def test_a_formula_is_found_by_its_shape_where_another_symbol_stands_in_it(tmp_p
     assert list(chapter(tmp_path, shown)) == [("kv_cache", "bytes_per_position")]
 
 
+def test_a_formula_is_found_by_its_shape_where_its_result_is_of_another_symbol_too(tmp_path):
+    shown = working(
+        kv_cache.bytes_per_position, names=kv_cache.ON_RANK, layers=80, kv_heads=1, head_dim=128, element_bytes=2
+    )
+    assert list(chapter(tmp_path, shown)) == [("kv_cache", "bytes_per_position")]
+
+
+@pytest.mark.parametrize("page", ["drill", "reference/formulas", "reference/evidence"])
+def test_a_page_made_from_chapters_is_built_anew_with_them(site, page):
+    env = pickle.loads((site.parent / ".doctrees" / "environment.pickle").read_bytes())
+    assert any(str(path).endswith("kv_cache.ipynb") for path in env.dependencies[f"book/{page}"])
+
+
 def test_a_working_of_no_formula_stops_the_build(tmp_path):
     class Other:
         def _repr_mimebundle_(self):
@@ -59,7 +73,8 @@ def test_every_formula_in_the_output_of_a_chapter_stands_on_the_sheet(site):
             box = boxes.get(f"formula-{module}-{name}".replace("_", "-"))
             for link in box.select(".formula-place a") if box else ():
                 page = link["href"].partition("#")[0].removeprefix("../").removesuffix(".html")
-                derived.add((page, SYMBOLS[name].text))
+                for own_name in {name, kv_cache.ON_RANK.get(name, name)}:
+                    derived.add((page, SYMBOLS[own_name].text))
     for path in notebooks.chapters():
         outputs = [output.get("data", {}) for cell in notebooks.read(path).cells for output in cell.get("outputs", ())]
         for data in outputs:

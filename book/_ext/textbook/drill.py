@@ -16,7 +16,7 @@ from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxDirective
 
 from calc.practice import PARTS, interview, problems
-from textbook.notebooks import cells
+from textbook.notebooks import cells, depend
 from textbook.panel import TEMPLATES
 
 LENGTHS = (3, 6, 12)  # that the form offers
@@ -65,8 +65,7 @@ class DrillDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         part = directives.choice(self.arguments[0], ("form", "printed"))
         book = Path(self.env.srcdir, "book")
-        for notebook in (book / name / f"{chapter}.ipynb" for name in PARTS for chapter in PARTS[name]):
-            self.env.note_dependency(str(notebook))
+        depend(self.env, (f"book/{name}/{chapter}" for name in PARTS for chapter in PARTS[name]))
         known = {"lengths": LENGTHS, "parts": PARTS, "steps": steps(book), "seed": PRINTED}
         html = TEMPLATES.get_template("drill.html").render(part=part, questions=interview(seed=PRINTED), **known)
         return [nodes.raw("", html, format="html")]

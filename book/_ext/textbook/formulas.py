@@ -21,7 +21,7 @@ from calc.units import CalcError
 from calc.working import symbolic, symbols_of
 from calc.worksheet import chapter_name
 from textbook.ledger import part, titled
-from textbook.notebooks import cells
+from textbook.notebooks import cells, depend
 
 HEADING = re.compile(r"^#{2,3} +(.+?) *$", re.MULTILINE)
 SYMBOL = re.compile("|".join(sorted((re.escape(s.latex) for s in SYMBOLS.values()), key=len, reverse=True)))
@@ -83,9 +83,14 @@ def shape(row: str) -> str:
     return f"{left.strip()} = {SYMBOL.sub('□', right)}"
 
 
+def nameless(row: str) -> str:
+    """The same, where the chapter gives the result another symbol too."""
+    return SYMBOL.sub("□", shape(row))
+
+
 def shown(latex: str, known: dict[tuple[str, str], list[str]], where: str) -> tuple[str, str]:
     """Which of the known formulas a working shows: all rows of the formula stand in it, in order."""
-    for form in (str, shape):
+    for form in (str, shape, nameless):
         working = [form(row) for row in rows(latex)]
         found = []
         for name, own in known.items():
@@ -114,6 +119,7 @@ class FormulasDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         site = self.env.external_site_map
         pages = [page for tree in site.root.subtrees for page in tree.files()]
+        depend(self.env, pages)
         found = places(Path(self.env.srcdir), pages)
         order = {page: i for i, page in enumerate(pages)}
         derived = {

@@ -26,7 +26,7 @@ from calc.published import FieldCase, Row, evaluate, field_cases, rows
 from calc.sources import data_path
 from calc.units import format_bytes, format_seconds, significant
 from calc.workload import Fields, read_recording
-from textbook.notebooks import code
+from textbook.notebooks import code, depend
 from textbook.panel import TEMPLATES
 
 # how the summary says each of calc.published.ROLES
@@ -284,7 +284,9 @@ class LedgerDirective(SphinxDirective):
         """A fold for each recording."""
         env = self.env
         site = env.external_site_map
-        found = readers(Path(env.srcdir), [page for tree in site.root.subtrees for page in tree.files()])
+        pages = [page for tree in site.root.subtrees for page in tree.files()]
+        depend(env, pages)
+        found = readers(Path(env.srcdir), pages)
 
         def link(page: str) -> tuple[str, str]:
             return env.app.builder.get_relative_uri(env.docname, page), titled(page.rpartition("/")[2])
