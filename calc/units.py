@@ -207,11 +207,14 @@ def counted(value: float, noun: str) -> str:
 
     Examples
     --------
-    >>> counted(1, "token"), counted(2048, "token"), counted(2, "batch")
-    ('1 token', '2,048 tokens', '2 batches')
+    >>> counted(1, "token"), counted(2048, "token"), counted(2, "batch"), counted(2, "history"), counted(2, "day")
+    ('1 token', '2,048 tokens', '2 batches', '2 histories', '2 days')
     """
-    ending = "" if value == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
-    return f"{format_count(value)} {noun}{ending}"
+    if value != 1:
+        if noun.endswith("y") and noun[-2] not in "aeiou":
+            noun = noun[:-1] + "ie"
+        noun += "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{format_count(value)} {noun}"
 
 
 def format_bytes(value: float) -> str:
@@ -394,8 +397,7 @@ def plain(function: str, name: str, value: Any, declared: str) -> Any:
         return value
     if hasattr(value, "_REGISTRY"):
         value = _from_quantity(function, name, value, declared)
-    if hasattr(value, "item") and not getattr(value, "ndim", 1):
-        value = value.item()  # a numpy scalar would overflow where an int does not
+    value = of_python(value)  # a numpy scalar would overflow where an int does not
     dimension, _, positive = declared.partition(">")
     kind = "a whole number" if dimension == "count" else f"a number{' in ' + dimension if dimension else ''}"
     wanted = f"{kind} {'above 0' if positive else 'of at least 0'}"
@@ -412,6 +414,28 @@ def plain(function: str, name: str, value: Any, declared: str) -> Any:
     if not fits:
         raise CalcError(f"{function}: {name} is {_shown(value)}, wanted {wanted}{_limit(value, largest)}")
     return value
+
+
+def relation(text: str, value: float) -> str:
+    """The sign before a number as it is written: = if that is all of it, ≈ if it is rounded.
+
+    Examples
+    --------
+    >>> relation("320 KiB", 327680), relation("2.145", 2.144531)
+    ('=', '≈')
+    """
+    return "=" if math.isclose(parse(text).value, value, rel_tol=1e-12) else "≈"
+
+
+def of_python(value: Any) -> Any:
+    """A single number of numpy's as one of Python's; anything else as it is.
+
+    Examples
+    --------
+    >>> of_python(4096), of_python("auto")
+    (4096, 'auto')
+    """
+    return value.item() if hasattr(value, "item") and not getattr(value, "ndim", 1) else value
 
 
 def _limit(value: Any, largest: int) -> str:

@@ -16,7 +16,7 @@ from calc.models import ConfigError, LatentWindowAttention, ModelGeometry, catal
 from calc.models.fields import read_file, shown
 from calc.parallel import Parallel
 from calc.quantization import Quantization, Scheme
-from calc.units import CalcError, plain
+from calc.units import CalcError, of_python, plain
 
 AUTO = "auto"
 MOST_GPUS, MOST_SEQUENCES, MOST_TOKENS = 4096, 2**20, 2**24
@@ -197,9 +197,7 @@ def how_stored(
 def choose(config: Any, accelerator: str, given: dict[str, Any]) -> Choices:
     """Check all choices and look up what they name."""
     model, data, path = read_model(config, given.pop("name"))
-    for name, value in given.items():
-        if hasattr(value, "item") and not getattr(value, "ndim", 1):
-            given[name] = value.item()  # a number of numpy's
+    given |= {name: of_python(value) for name, value in given.items()}
     chip = hardware.accelerator(accelerator)
     for name, most in (
         ("tensor", MOST_GPUS),

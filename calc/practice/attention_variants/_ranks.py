@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace as Numbers
 
 from calc import attention, kv_cache
@@ -22,7 +21,7 @@ from calc.practice.attention_variants._model import (
     token_working,
     within_context,
 )
-from calc.units import format_bytes, format_count, parse, significant
+from calc.units import format_bytes, format_count, relation, significant
 from calc.working import Working, working
 
 
@@ -80,11 +79,6 @@ def _rank_ratio(n: Numbers, ranks: int | None = None, latent_ranks: int | None =
     return one / (latent_ranks or 1) / other
 
 
-def _equals(text: str, value: float) -> str:
-    """A number as it is written, after = if that is all of it and after ≈ if it is rounded."""
-    return f"{'=' if math.isclose(parse(text).value, value, rel_tol=1e-12) else '≈'} {text}"
-
-
 rank_ratio = Problem(
     id="attention_variants/rank-ratio",
     title="Latent against heads, on one GPU",
@@ -117,7 +111,8 @@ rank_ratio = Problem(
         f"A rank of {geometry(n.model).name}:",
         *rank_workings(n.model, n.element, n.ranks),
         f"{format_count(token(n.latent, n.element, n.ranks))} B / "
-        f"{format_count(token(n.model, n.element, n.ranks))} B {_equals(significant(_rank_ratio(n)), _rank_ratio(n))}×",
+        f"{format_count(token(n.model, n.element, n.ranks))} B {relation(significant(_rank_ratio(n)), _rank_ratio(n))} "
+        f"{significant(_rank_ratio(n))}×",
     ],
 )
 
@@ -160,7 +155,7 @@ group_total = Problem(
             positions=n.positions,
         ),
         f"{n.ranks} · {format_count(_group(n) / n.ranks)} B = {format_count(_group(n))} B "
-        f"{_equals(format_bytes(_group(n)), _group(n))}",
+        f"{relation(format_bytes(_group(n)), _group(n))} {format_bytes(_group(n))}",
     ],
 )
 

@@ -214,7 +214,7 @@ def _overturned(n: Numbers) -> str:
             "admitted; the others wait."
         )
     admitted = "run" if wanted == running else f"want to run, {running:,} are admitted"
-    stay = {0: "no history stays", 1: "1 history stays"}.get(kept, f"{kept:,} histories stay")
+    stay = f"{counted(kept, 'history') if kept else 'no history'} {'stays' if kept < 2 else 'stay'}"
     return (
         f"What overturns the mix: longer responses. At {SLOWER_MS} ms a token they take {format_seconds(slower_s)}, "
         f"{wanted:,} turns {admitted}, and {stay}."

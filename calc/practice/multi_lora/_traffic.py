@@ -10,7 +10,16 @@ from types import SimpleNamespace as Numbers
 from calc import adapters, kv_cache
 from calc.practice._problem import Problem
 from calc.practice.multi_lora._model import PROJECTIONS, TRAFFIC, WAIT, described, geometry, made
-from calc.units import UNITS, counted, format_bytes, format_decimal, format_percent, format_seconds, parse, significant
+from calc.units import (
+    UNITS,
+    counted,
+    format_bytes,
+    format_decimal,
+    format_percent,
+    format_seconds,
+    relation,
+    significant,
+)
 
 GIB = UNITS["GiB"].factor
 
@@ -239,11 +248,11 @@ def _kept(n: Numbers, count: int) -> int:
 def _host(n: Numbers) -> str:
     """What the host keeps."""
     one = made(n.model, n.rank, "all-linear").stored_bytes
-    equals = "=" if parse(format_bytes(one)).value == one else "≈"
+    sign = relation(format_bytes(one), one)
     some = f"{HOST} take {format_bytes(_kept(n, HOST))}, all" if n.tenants > HOST else "All"
     return (
         f"The host: the process of each GPU keeps adapters whole, so each that is kept takes {n.gpus} · "
-        f"{format_bytes(one)} {equals} {format_bytes(_kept(n, 1))}. {some} {n.tenants:,} take "
+        f"{format_bytes(one)} {sign} {format_bytes(_kept(n, 1))}. {some} {n.tenants:,} take "
         f"{format_bytes(_kept(n, n.tenants))}. Keep as many as the host has room for, those asked for last."
     )
 

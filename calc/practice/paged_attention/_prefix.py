@@ -198,7 +198,7 @@ def _decision(n: Numbers) -> list[str]:
         ]
     return [
         salted,
-        f"Beside them the pool holds {format_count(most)} {'history' if most == 1 else 'histories'} at most, of "
+        f"Beside them the pool holds {counted(most, 'history')} at most, of "
         f"{n.sessions}, and less while turns run. If all write equally often, the least recently used history goes "
         "just before its user returns, and hardly any history hits. So put a tier in host memory below the pool, or "
         f"route the sessions to {-(-n.sessions // most)} replicas or more. What overturns this: measured, most "
